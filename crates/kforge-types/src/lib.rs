@@ -1,0 +1,23 @@
+//! The words of kforge as types with a versioned wire form.
+//!
+//! Nothing here does I/O. Every other crate speaks to the rest of the world in these types, so a change of a
+//! field is a change of what scripts see: the JSON schema of [`EvalResult`] is checked in and a test holds it.
+
+mod contract;
+mod finding;
+mod hash;
+mod result;
+mod stats;
+mod target;
+mod verdict;
+
+pub use contract::{Contract, ContractError, Math, Operators, Params, Precision, Redraw};
+pub use finding::{Finding, Severity};
+pub use hash::{content_hash, short_hash};
+pub use result::{
+    Baseline, BaselineRef, Check, DeviceInfo, EvalResult, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
+    Timing, Versions,
+};
+pub use stats::{Interval, Summary, median, quantile, ratio_of_medians};
+pub use target::{ParseTargetError, Target};
+pub use verdict::{Evidence, Kind, State, Verdict};

@@ -1,0 +1,196 @@
+//! What `kforge eval --json` prints: one object per candidate.
+
+use crate::{Contract, Evidence, Finding, Interval, Kind, State, Target};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of [`EvalResult`]'s form. Fields are only ever added within a version.
+pub const RESULT_VERSION: u32 = 1;
+
+/// Everything that is known about one candidate after one evaluation.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct EvalResult {
+    /// [`RESULT_VERSION`].
+    pub version: u32,
+    /// The problem's file.
+    pub problem_file: String,
+    /// The candidate's file.
+    pub candidate_file: String,
+    /// SHA-256 of problem and candidate text.
+    pub hash: String,
+    /// For which accelerator and programming model.
+    pub target: Target,
+    /// One of the five states.
+    pub state: State,
+    /// Sub-kind; a plain correct candidate has none.
+    pub kind: Option<Kind>,
+    /// What the state rests on.
+    pub evidence: Evidence,
+    /// The cause, as a digest to act on; empty when correct.
+    pub reason: String,
+    /// Median of the fastest baseline over median of the candidate.
+    pub speedup: Option<f64>,
+    /// Its 95 % interval.
+    pub speedup_ci: Option<Interval>,
+    /// The fastest baseline, measured beside this candidate.
+    pub baseline: Option<BaselineRef>,
+    /// Every baseline that was asked for, also those that did not run.
+    pub baselines: Vec<Baseline>,
+    /// The candidate's own times.
+    pub candidate: Option<Timing>,
+    /// Every check that was made, in order.
+    pub checks: Vec<Check>,
+    /// The contract in force.
+    pub contract: Contract,
+    /// The precision that was demanded, and whether the inputs could prove it: `fp32`, or `fp32 (unproven)`.
+    pub precision: String,
+    /// True where a number could not be confirmed from outside.
+    pub provisional: bool,
+    /// The sandbox that was really enforced.
+    pub sandbox: SandboxReport,
+    /// Seconds by stage.
+    pub stages_s: BTreeMap<String, f64>,
+    /// Where it ran.
+    pub device: DeviceInfo,
+    /// With what it ran.
+    pub versions: Versions,
+    /// What the intake check said of the problem.
+    pub problem: ProblemReport,
+    /// Findings of the source rules, soft ones included.
+    pub findings: Vec<Finding>,
+    /// The end of what the candidate printed and of its compiler's log, cut.
+    pub log: String,
+}
+
+/// Times in microseconds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Timing {
+    /// Median.
+    pub median_us: f64,
+    /// 20th percentile.
+    pub p20: f64,
+    /// 80th percentile.
+    pub p80: f64,
+    /// Number of timed calls.
+    pub n: usize,
+    /// Which clock the numbers come from: `inside` (confirmed from outside) or `outside`.
+    pub clock: String,
+    /// The same calls by the outside clock, less a null model's.
+    pub outside_median_us: f64,
+    /// Median with warm caches, for comparison.
+    pub warm_median_us: Option<f64>,
+    /// Median on input sets that this process had never seen.
+    pub unseen_median_us: Option<f64>,
+    /// How caches were made cold.
+    pub cold: String,
+    /// Seconds that `prepare` took, untimed.
+    pub prepare_s: f64,
+    /// Share of the time that framework operators took in an audit run.
+    pub framework_share: Option<f64>,
+}
+
+/// The baseline that the speedup is against.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct BaselineRef {
+    /// `eager`, `compile` or `max-autotune`.
+    pub name: String,
+    /// Its median beside this candidate.
+    pub median_us: f64,
+}
+
+/// One baseline.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// `eager`, `compile` or `max-autotune`.
+    pub name: String,
+    /// Median; `None` where it did not run.
+    pub median_us: Option<f64>,
+    /// 20th percentile.
+    pub p20: Option<f64>,
+    /// 80th percentile.
+    pub p80: Option<f64>,
+    /// Number of timed calls.
+    pub n: usize,
+    /// Taken from the cache, or measured in this session.
+    pub cached: bool,
+    /// Seconds until its first answer (compilation included).
+    pub compile_s: Option<f64>,
+    /// Why it did not run, or what was noticed.
+    pub note: String,
+}
+
+/// One check.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// How much of the sandbox is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxLevel {
+    /// Process limits only.
+    None,
+    /// File and system-call rules, no namespaces.
+    Partial,
+    /// Namespaces, file rules, system-call rules, limits.
+    Full,
+}
+
+/// The enforced level and what is missing for the next.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxReport {
+    /// The level.
+    pub level: SandboxLevel,
+    /// What could not be enforced, and why.
+    pub missing: Vec<String>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceInfo {
+    /// CPU or accelerator model.
+    pub name: String,
+    /// Threads that every arm may use.
+    pub threads: usize,
+    /// Last-level cache in bytes, 0 where unknown.
+    pub last_level_cache: u64,
+    /// Notes such as the architecture that kernels were compiled for.
+    pub note: String,
+}
+
+/// Versions of what took part.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Versions {
+    /// kforge.
+    pub kforge: String,
+    /// Python.
+    pub python: String,
+    /// PyTorch.
+    pub torch: String,
+    /// The compiler's first line.
+    pub compiler: String,
+    /// Operating system and kernel.
+    pub os: String,
+}
+
+/// What the intake check said of the problem.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemReport {
+    /// Weaknesses: what would pass without doing the work.
+    pub flags: Vec<String>,
+    /// Facts worth knowing: mode, distributions, truth.
+    pub notes: Vec<String>,
+    /// `float64` or `native`.
+    pub truth: String,
+    /// Longest reduction seen in the reference.
+    pub reduction: u64,
+    /// Distributions that inputs were drawn from.
+    pub distributions: Vec<String>,
+}
