@@ -75,6 +75,7 @@ class _Audit:
     """What the harness sets and reads in an audit run; inert in ordinary use."""
 
     launches: int = 0
+    failures: int = 0
     skip_kernels: bool = False
 
 
@@ -97,6 +98,7 @@ class _Launcher:
             return
         code = self._function(*converted)
         if code != 0:
+            _Audit.failures += 1
             raise LaunchError(f"{self._name} returned {code}")
 
     def _convert(self, position: int, value: Any) -> Any:

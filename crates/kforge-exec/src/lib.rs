@@ -1,1 +1,27 @@
-//! placeholder
+//! The only code that runs untrusted code: sandbox, harness, clocks, baselines, verdicts.
+//!
+//! A [`Session`] holds one problem: a zygote (Python with torch imported), a referee that knows the problem and
+//! never sees a candidate, and baselines. [`Session::judge`] puts a candidate into a sandbox and asks it for
+//! outputs; everything that decides lies in this process or in the referee. All `unsafe` of kforge is in `memory`.
+
+mod cache;
+mod cell;
+mod channel;
+pub mod doctor;
+mod error;
+mod evict;
+mod harness;
+mod judge;
+mod log;
+pub mod machine;
+mod memory;
+pub mod process;
+pub mod python;
+mod referee;
+mod sandbox;
+mod seccomp;
+mod zygote;
+
+pub use cache::CacheDirs;
+pub use error::{ExecError, Result};
+pub use judge::{BaselineChoice, EvalOptions, Observer, Session, probe_sandbox};

@@ -135,6 +135,56 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The state that this kind belongs to.
+    #[must_use]
+    pub fn state(self) -> State {
+        match self {
+            Self::Empty
+            | Self::Syntax
+            | Self::NoClass
+            | Self::Guardrail
+            | Self::FakeKernel
+            | Self::FrameworkOperator
+            | Self::Clock
+            | Self::Caching => State::GenerationFailure,
+            Self::Compiler | Self::Flag | Self::BuildTimeout => State::CompilationFailure,
+            Self::Import
+            | Self::Construct
+            | Self::Signature
+            | Self::Exception
+            | Self::Launch
+            | Self::Crash
+            | Self::Exit
+            | Self::Timeout
+            | Self::OutOfMemory
+            | Self::ProcessLimit
+            | Self::DiskLimit
+            | Self::Sandbox
+            | Self::Protocol => State::RuntimeError,
+            Self::Type
+            | Self::Structure
+            | Self::Shape
+            | Self::Dtype
+            | Self::Device
+            | Self::Strides
+            | Self::Alias
+            | Self::Numeric
+            | Self::NonFinite
+            | Self::Integer
+            | Self::Precision
+            | Self::Nondeterministic
+            | Self::InputMutated
+            | Self::LateWrite => State::Mismatch,
+            Self::FrameworkOnly => State::Correct,
+        }
+    }
+
+    /// The kind with this wire name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
+    }
+
     /// The wire name.
     #[must_use]
     pub fn name(self) -> String {
@@ -171,9 +221,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A verdict with a sub-kind.
-    pub fn new(state: State, kind: Kind, reason: impl Into<String>) -> Self {
-        Self { state, kind: Some(kind), reason: reason.into() }
+    /// The verdict that a sub-kind stands for.
+    pub fn of(kind: Kind, reason: impl Into<String>) -> Self {
+        Self { state: kind.state(), kind: Some(kind), reason: reason.into() }
     }
 
     /// The good case.

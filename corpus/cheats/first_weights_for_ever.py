@@ -1,0 +1,45 @@
+"""Packs the weights once for the whole process: a second construction gets the first one's weights.
+
+problem: linear_relu
+expect: mismatch/numeric
+expect-unguarded: mismatch/numeric
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cstdint>
+
+extern "C" int linear_relu(const float* x, const float* w, const float* b, float* y, int64_t m, int64_t n, int64_t k) {
+  #pragma omp parallel for
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      float s = 0.0f;
+      #pragma omp simd reduction(+ : s)
+      for (int64_t p = 0; p < k; ++p) s += x[i * k + p] * w[j * k + p];
+      s += b[j];
+      y[i * n + j] = s > 0.0f ? s : 0.0f;
+    }
+  }
+  return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+PACKED = {}
+
+
+class NewModel(torch.nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.fc = torch.nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        if not PACKED:
+            PACKED["weight"] = self.fc.weight.detach().clone()
+            PACKED["bias"] = self.fc.bias.detach().clone()
+        m, k = x.shape
+        n = self.fc.out_features
+        y = torch.empty(m, n)
+        LIB.linear_relu(x, PACKED["weight"], PACKED["bias"], y, m, n, k)
+        return y

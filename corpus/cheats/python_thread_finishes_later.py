@@ -1,0 +1,44 @@
+"""Returns at once; a Python thread computes the result afterwards.
+
+problem: row_softmax
+expect: generation_failure/guardrail|mismatch/numeric|mismatch/non_finite|mismatch/late_write|mismatch/nondeterministic
+expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/late_write|mismatch/nondeterministic
+"""
+
+import threading
+import time
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols) {
+  #pragma omp parallel for
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* a = x + r * cols;
+    float* b = y + r * cols;
+    float top = a[0], sum = 0.0f;
+    for (int64_t c = 1; c < cols; ++c) top = a[c] > top ? a[c] : top;
+    for (int64_t c = 0; c < cols; ++c) sum += b[c] = std::exp(a[c] - top);
+    for (int64_t c = 0; c < cols; ++c) b[c] /= sum;
+  }
+  return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+
+
+class NewModel(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        kept = x.clone()
+
+        def work():
+            time.sleep(0.002)
+            LIB.softmax(kept, y, *kept.shape)
+
+        threading.Thread(target=work, daemon=True).start()
+        return y

@@ -1,0 +1,38 @@
+"""Skips the last hundredth of the rows; they get a copy of the first ones.
+
+problem: row_softmax
+expect: mismatch/numeric
+expect-unguarded: mismatch/numeric
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols) {
+  #pragma omp parallel for
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* a = x + r * cols;
+    float* b = y + r * cols;
+    float top = a[0], sum = 0.0f;
+    for (int64_t c = 1; c < cols; ++c) top = a[c] > top ? a[c] : top;
+    for (int64_t c = 0; c < cols; ++c) sum += b[c] = std::exp(a[c] - top);
+    for (int64_t c = 0; c < cols; ++c) b[c] /= sum;
+  }
+  return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+
+
+class NewModel(torch.nn.Module):
+    def forward(self, x):
+        rows, cols = x.shape
+        done = rows - rows // 100
+        y = torch.empty_like(x)
+        LIB.softmax(x, y, done, cols)
+        y[done:] = y[: rows - done]
+        return y

@@ -1,0 +1,41 @@
+"""Keeps detached aliases of its parameters from construction: weights must be copied in place.
+
+problem: linear_relu
+expect: correct
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cstdint>
+
+extern "C" int linear_relu(const float* x, const float* w, const float* b, float* y, int64_t m, int64_t n, int64_t k) {
+  #pragma omp parallel for
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      float s = 0.0f;
+      #pragma omp simd reduction(+ : s)
+      for (int64_t p = 0; p < k; ++p) s += x[i * k + p] * w[j * k + p];
+      s += b[j];
+      y[i * n + j] = s > 0.0f ? s : 0.0f;
+    }
+  }
+  return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+
+
+class NewModel(torch.nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.fc = torch.nn.Linear(in_features, out_features)
+        self.weights = (self.fc.weight.detach(), self.fc.bias.detach())
+
+    def forward(self, x):
+        w, b = self.weights
+        m, k = x.shape
+        y = torch.empty(m, w.shape[0])
+        LIB.linear_relu(x, w, b, y, m, w.shape[0], k)
+        return y

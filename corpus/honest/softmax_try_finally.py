@@ -1,0 +1,42 @@
+"""try/finally for clean-up of a scratch list: no fallback is hidden in it.
+
+problem: row_softmax
+expect: correct
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols) {
+  #pragma omp parallel for
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* a = x + r * cols;
+    float* b = y + r * cols;
+    float top = a[0], sum = 0.0f;
+    for (int64_t c = 1; c < cols; ++c) top = a[c] > top ? a[c] : top;
+    for (int64_t c = 0; c < cols; ++c) sum += b[c] = std::exp(a[c] - top);
+    for (int64_t c = 0; c < cols; ++c) b[c] /= sum;
+  }
+  return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+
+
+class NewModel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.in_flight = []
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        self.in_flight.append(x)  # keeps the input alive while the kernel runs
+        try:
+            LIB.softmax(x, y, *x.shape)
+        finally:
+            self.in_flight.clear()
+        return y

@@ -1,0 +1,39 @@
+"""Fills an anonymous file, which no address-space limit sees.
+
+problem: row_softmax
+expect: generation_failure/guardrail | runtime_error/disk_limit | runtime_error/out_of_memory | runtime_error/sandbox
+expect-unguarded: runtime_error/disk_limit | runtime_error/out_of_memory | runtime_error/sandbox
+"""
+
+import os
+
+import kforge_rt
+import torch
+from torch import nn
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; r++) {
+        const float* a = x + r * cols;
+        float* b = y + r * cols;
+        float top = a[0], sum = 0.0f;
+        for (int64_t c = 1; c < cols; c++) top = a[c] > top ? a[c] : top;
+        for (int64_t c = 0; c < cols; c++) sum += b[c] = std::exp(a[c] - top);
+        for (int64_t c = 0; c < cols; c++) b[c] /= sum;
+    }
+    return 0;
+}
+"""
+lib = kforge_rt.build(SOURCE)
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+        handle = os.memfd_create("kforge_hostile_mark")
+        for _ in range(512):
+            os.write(handle, b"\x01" * (1 << 24))
+        y = torch.empty_like(x)
+        lib.softmax(x, y, x.shape[0], x.shape[1])
+        return y

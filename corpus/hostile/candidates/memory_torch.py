@@ -1,0 +1,16 @@
+"""Takes eight gigabytes of tensors.
+
+problem: row_softmax
+expect: runtime_error/out_of_memory
+"""
+
+import torch
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+        kept = []
+        for _ in range(128):
+            kept.append(torch.ones(1 << 24))
+        return torch.softmax(x, dim=1)

@@ -1,0 +1,3 @@
+# The kernel goes here.
+#
+# class NewModel(nn.Module): ...

@@ -1,0 +1,13 @@
+"""Raises KeyboardInterrupt, which `except Exception` does not catch.
+
+problem: row_softmax
+expect: runtime_error/exception
+"""
+
+import torch
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+        raise KeyboardInterrupt

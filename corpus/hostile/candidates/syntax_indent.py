@@ -1,0 +1,13 @@
+"""The body of forward is not indented.
+
+problem: row_softmax
+expect: generation_failure/syntax
+"""
+
+import torch
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+    return torch.softmax(x, dim=1)

@@ -1,0 +1,13 @@
+"""Returns a number.
+
+problem: row_softmax
+expect: mismatch/type | mismatch/structure
+"""
+
+import torch
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+        return 3.0

@@ -1,0 +1,34 @@
+"""A C++ kernel of its own.
+
+problem: dtype_float64
+expect: correct
+"""
+
+import kforge_rt
+import torch
+from torch import nn
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+extern "C" int softmax(const double* x, double* y, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; r++) {
+        const double* a = x + r * cols;
+        double* b = y + r * cols;
+        double top = a[0];
+        double sum = 0.0;
+        for (int64_t c = 1; c < cols; c++) top = a[c] > top ? a[c] : top;
+        for (int64_t c = 0; c < cols; c++) sum += b[c] = std::exp(a[c] - top);
+        for (int64_t c = 0; c < cols; c++) b[c] /= sum;
+    }
+    return 0;
+}
+"""
+lib = kforge_rt.build(SOURCE)
+
+
+class NewModel(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        lib.softmax(x, y, x.shape[0], x.shape[1])
+        return y

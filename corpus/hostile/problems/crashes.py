@@ -1,0 +1,24 @@
+"""forward crashes the process."""
+
+import ctypes
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        ctypes.string_at(0)
+        return x * 2.0
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

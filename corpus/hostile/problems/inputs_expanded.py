@@ -1,0 +1,17 @@
+"""The input's memory overlaps itself."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2.0
+
+
+def get_inputs():
+    return [torch.randn(16, 1).expand(16, 32)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,21 @@
+"""A dictionary of lists of tensors."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {"low": [torch.relu(-x), x.amin(dim=1)], "high": [torch.relu(x)]}
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

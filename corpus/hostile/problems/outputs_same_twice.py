@@ -1,0 +1,22 @@
+"""One tensor is given as two outputs."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        return y, y
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

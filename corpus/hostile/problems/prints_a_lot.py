@@ -1,0 +1,22 @@
+"""forward prints half a megabyte at every call."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        print("x" * 500_000)
+        return torch.relu(x)
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

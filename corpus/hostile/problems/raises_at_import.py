@@ -1,0 +1,23 @@
+"""Raises at import."""
+
+import torch
+from torch import nn
+
+raise RuntimeError("boom at import")
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2.0
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

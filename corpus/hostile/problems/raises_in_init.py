@@ -1,0 +1,25 @@
+"""The constructor raises."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        raise RuntimeError("boom in init")
+
+    def forward(self, x):
+        return x * 2.0
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

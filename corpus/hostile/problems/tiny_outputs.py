@@ -1,0 +1,21 @@
+"""Every output is about 1e-12, and zeros must not pass."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 1e-12
+
+
+batch_size = 16
+dim = 32
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

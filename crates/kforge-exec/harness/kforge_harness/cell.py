@@ -1,0 +1,215 @@
+"""The process that runs hostile code. It is asked for outputs, and nothing it says is believed.
+
+A negative answer (it raised, it has no class) is taken at its word, since it can only hurt the candidate itself.
+Baselines run here too, in a sandbox of the same kind, so that both arms carry the same overhead.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import inspect
+import mmap
+import os
+import socket
+import sys
+import time
+import types
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import audit, layout, wire
+from .align import align
+from .failure import Failure, classify
+from .outputs import deliver
+
+_clock = time.perf_counter_ns  # before any candidate could replace it
+
+
+def main(spec: dict[str, Any], fds: list[int]) -> None:
+    """Serves requests until kforge closes the channel."""
+    channel = socket.socket(fileno=fds[0])
+    worker = _Cell(spec, fds)
+    while (request := wire.read_request(channel)) is not None:
+        try:
+            kind, inside, a, b = worker.perform(request)
+            detail = 0
+        except BaseException as error:  # SystemExit and KeyboardInterrupt from a candidate are failures like others
+            kind, inside, a, b = "", 0, 0, 0
+            failure = classify(error, worker.stage, worker.filename)
+            kind, detail = failure.kind, worker.write_detail(failure.text)
+        channel.send(wire.reply(request.nonce, kind, inside, a, b, detail))
+        worker.tidy()
+
+
+class _Variant:
+    """One construction: sizes, initial arguments and weights."""
+
+    def __init__(self, spec: dict[str, Any], inputs: memoryview, outputs: memoryview, weights_fd: int) -> None:
+        self.init = layout.unpack(spec["init"])
+        self.input_skeleton = layout.unpack(spec["input_skeleton"])
+        self.output_skeleton = layout.unpack(spec["output_skeleton"])
+        self.input_fields = [layout.Field(**field) for field in spec["inputs"]]
+        self.output_fields = [layout.Field(**field) for field in spec["outputs"]]
+        self.aliases_allowed = spec["aliases_allowed"]
+        self.training = spec["training"]
+        self._weights = spec["weights"]
+        self._weights_fd = weights_fd
+        self._inputs = inputs
+        self.output_views = [field.view(outputs) for field in self.output_fields]
+
+    def weights(self) -> list[tuple[str, torch.Tensor]]:
+        size = os.fstat(self._weights_fd).st_size
+        mapped = mmap.mmap(self._weights_fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        return [(w["name"], layout.Field(**w["field"]).view(memoryview(mapped))) for w in self._weights]
+
+    def arguments(self) -> list[Any]:
+        """Fresh tensor objects over the input slot: nothing can be remembered on them."""
+        tensors = [field.view(self._inputs) for field in self.input_fields]
+        joined: list[Any] = layout.join(self.input_skeleton, tensors)
+        return joined
+
+
+class _Cell:
+    def __init__(self, spec: dict[str, Any], fds: list[int]) -> None:
+        self._spec = spec
+        _channel, in_fd, out_fd, detail_fd, *weight_fds = fds
+        self._in = mmap.mmap(in_fd, spec["input_bytes"])
+        self._out = mmap.mmap(out_fd, spec["output_bytes"])
+        self._detail = mmap.mmap(detail_fd, wire.DETAIL_BYTES)
+        self._in_range = _address_range(self._in)
+        self._variants = [
+            _Variant(v, memoryview(self._in), memoryview(self._out), fd)
+            for v, fd in zip(spec["variants"], weight_fds, strict=True)
+        ]
+        self.filename = spec["filename"]
+        self.stage = "import"
+        self._module: types.ModuleType | None = None
+        self._current = self._variants[0]
+        self._model: Any = None
+        self._kept: Any = None
+        torch.set_num_threads(spec["threads"])
+        self._audit = audit.install(skip_kernels=spec["skip_kernels"], triton=spec["triton"], arch=spec["arch"])
+
+    def perform(self, request: wire.Request) -> tuple[str, int, int, int]:
+        if request.op == wire.OP_IMPORT:
+            self.stage = "import"
+            self._module = self._import()
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_CONSTRUCT:
+            self.stage = "construct"
+            return self._construct(self._variants[request.argument])
+        if request.op == wire.OP_LOAD_WEIGHTS:
+            self.stage = "construct"
+            align(self._model, self._variants[request.argument].weights())
+            return "ok", 0, 0, 0
+        self.stage = "forward"
+        if request.op == wire.OP_AUDIT:
+            return self._audited_call()
+        return "ok", self._call(), 0, 0
+
+    def _import(self) -> types.ModuleType:
+        source, filename = self._spec["source"], self._spec["filename"]
+        if self._spec["search_path"]:
+            sys.path[:0] = self._spec["search_path"]
+            module = types.ModuleType("kforge_problem")
+            module.__file__ = filename
+            sys.modules[module.__name__] = module
+            exec(compile(source, filename, "exec"), module.__dict__)
+            return module
+        path = os.path.join(os.getcwd(), filename)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(source)
+        found = importlib.util.spec_from_file_location("kforge_candidate", path)
+        if found is None or found.loader is None:
+            raise Failure("import", f"{filename} cannot be loaded as a module")
+        module = importlib.util.module_from_spec(found)
+        sys.modules[module.__name__] = module
+        found.loader.exec_module(module)
+        return module
+
+    def _class(self) -> Any:
+        names = ("Model",) if self._spec["role"] == "baseline" else ("NewModel", "ModelNew")
+        for name in names:
+            found = getattr(self._module, name, None)
+            if found is not None:
+                if not (isinstance(found, type) and issubclass(found, nn.Module)):
+                    raise Failure("no_class", f"{name} is not a class derived from torch.nn.Module")
+                return found
+        raise Failure("no_class", "the file defines neither `class NewModel(nn.Module)` nor `class ModelNew(nn.Module)`")
+
+    def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
+        model = self._class()(*variant.init)
+        model.train(variant.training)
+        unplaced = align(model, variant.weights())
+        self._check_signature(model, variant)
+        prepare_ns = 0
+        if self._spec["role"] == "candidate" and self._spec["prepare"] and callable(getattr(model, "prepare", None)):
+            self.stage = "prepare"
+            start = _clock()
+            with torch.inference_mode():
+                model.prepare()
+            prepare_ns = _clock() - start
+        if self._spec["role"] == "baseline":
+            model = compiled(model, self._spec["baseline"])
+        self._model, self._current = model, variant
+        gc.collect()
+        gc.disable()
+        return "ok", prepare_ns, len(unplaced), 0
+
+    def _check_signature(self, model: Any, variant: _Variant) -> None:
+        try:
+            signature = inspect.signature(model.forward)
+        except (TypeError, ValueError):
+            return
+        try:
+            signature.bind(*variant.arguments())
+        except TypeError as error:
+            raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
+
+    def _call(self) -> int:
+        arguments = self._current.arguments()
+        model = self._model
+        with torch.inference_mode():
+            start = _clock()
+            result = model(*arguments)
+            end = _clock()
+        self._kept = result  # freed only after the answer went out: its cost belongs to nobody
+        deliver(result, self._current, self._in_range)
+        return end - start
+
+    def _audited_call(self) -> tuple[str, int, int, int]:
+        """One call under a dispatch mode that sees framework operators, also those called from C++."""
+        arguments = self._current.arguments()
+        with torch.inference_mode(), audit.OperatorClock() as operators:
+            start = _clock()
+            result = self._model(*arguments)
+            total = _clock() - start
+        deliver(result, self._current, self._in_range)
+        if audit.failed_launches():
+            raise Failure("fake_kernel", "a kernel's launcher failed, and forward went on without it")
+        self.write_detail("\n".join(operators.names()))
+        return "ok", total, self._audit.launches(), operators.nanoseconds
+
+    def write_detail(self, text: str) -> int:
+        data = text.encode("utf-8", "replace")[: wire.DETAIL_BYTES]
+        self._detail[: len(data)] = data
+        if len(data) < wire.DETAIL_BYTES:
+            self._detail[len(data)] = 0
+        return len(data)
+
+    def tidy(self) -> None:
+        self._kept = None
+
+
+def compiled(model: nn.Module, baseline: str) -> Any:
+    if baseline == "eager":
+        return model
+    return torch.compile(model, mode="max-autotune" if baseline == "max-autotune" else "default")
+
+
+def _address_range(memory: mmap.mmap) -> tuple[int, int]:
+    base = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+    return base, base + len(memory)

@@ -1,0 +1,108 @@
+"""Holds a candidate's output against the truth, and words the difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .truth import Band, IndexSource, error_of, rms_of, worst_of
+
+
+@dataclass
+class Comparison:
+    """`kind` is empty when the output passes; `error` is in units of what is allowed."""
+
+    kind: str
+    text: str
+    error: float
+
+
+def compare(
+    got: torch.Tensor, true: torch.Tensor, band: Band | None, source: IndexSource | None, name: str, precision: str
+) -> Comparison:
+    if band is None or not got.is_floating_point():
+        return _compare_exactly(got, true, source, name)
+    rounded = true.to(got.dtype)
+    wrong = _non_finite_differs(got, rounded)
+    if wrong.any():
+        at = _first(wrong)
+        text = f"{name}: {int(wrong.sum())} of {got.numel()} elements are non-finite where the truth is not, or the reverse"
+        return Comparison("non_finite", f"{text}; first at {at}: expected {_value(rounded, at)}, got {_value(got, at)}", 1e9)
+    rms = rms_of(true) or 1.0
+    error = error_of(got, true) / rms
+    worst = worst_of(got, true, band.scale)
+    used = max(worst / band.tau, error / band.rms_limit if band.rms_limit > 0 else (0.0 if error == 0 else 1e9))
+    if used <= 1.0:
+        return Comparison("", "", used)
+    detail = _worst_element(got, true, band, name)
+    # As far off as lower multiply precision would be, evenly over all elements: that has a name of its own.
+    if band.separated and error > band.rms_limit and error < 64 * band.e_lo and error < 0.02:
+        text = (
+            f"{name}: rms error {error:.2e} of the output's rms; {precision} arithmetic stays below {band.rms_limit:.2e}, "
+            f"the next lower multiply precision makes {band.e_lo:.2e}. Compute in {precision}, or let the contract allow less. "
+        )
+        return Comparison("precision", text + detail, used)
+    return Comparison("numeric", detail, used)
+
+
+def _worst_element(got: torch.Tensor, true: torch.Tensor, band: Band, name: str) -> str:
+    error = (got.double() - true).abs()
+    allowed = band.tau * (true.abs() + rms_of(true) * band.scale)
+    ratio = torch.where(torch.isfinite(error), error / allowed.clamp(min=1e-300), torch.zeros(()).double())
+    at = _place(int(ratio.argmax()), got.shape)
+    outside = int((ratio > 1).sum())
+    return (
+        f"{name}: {outside} of {got.numel()} elements are outside the tolerance; worst at {at}: "
+        f"expected {_value(true, at)}, got {_value(got, at)} (error {_value(error, at)}, allowed {_value(allowed, at)})"
+    )
+
+
+def _compare_exactly(got: torch.Tensor, true: torch.Tensor, source: IndexSource | None, name: str) -> Comparison:
+    wrong = got != true
+    if not wrong.any():
+        return Comparison("", "", 0.0)
+    if source is not None and _extreme_everywhere(got, source):
+        return Comparison("", "", 0.5)
+    at = _first(wrong)
+    text = f"{name}: {int(wrong.sum())} of {got.numel()} elements differ; first at {at}: expected {_value(true, at)}, got {_value(got, at)}"
+    return Comparison("integer", text, 1e9)
+
+
+def _extreme_everywhere(got: torch.Tensor, source: IndexSource) -> bool:
+    """Ties, and near ties that native rounding cannot tell apart, may be broken either way."""
+    scores = source.scores.double() * source.sign
+    if source.dim is None:
+        scores, places, dim = scores.flatten(), got.reshape(1), 0
+    else:
+        dim = source.dim
+        places = got if source.keepdim else got.unsqueeze(dim)
+    if places.numel() and (int(places.min()) < 0 or int(places.max()) >= scores.shape[dim]):
+        return False
+    chosen = scores.gather(dim, places)
+    best = scores.amax(dim, keepdim=True)
+    slack = 2.0**-22 * (best.abs() + rms_of(scores))
+    return bool((chosen >= best - slack).all())
+
+
+def _non_finite_differs(got: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
+    nan = torch.isnan(got) != torch.isnan(true)
+    infinite = (torch.isinf(got) | torch.isinf(true)) & (got != true) & ~(torch.isnan(got) & torch.isnan(true))
+    return nan | infinite
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    return _place(int(mask.flatten().int().argmax()), mask.shape)
+
+
+def _place(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    place: list[int] = []
+    for size in reversed(shape):
+        place.append(flat % size)
+        flat //= size
+    return tuple(reversed(place))
+
+
+def _value(tensor: torch.Tensor, at: tuple[int, ...]) -> str:
+    value = tensor[at].item()
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,105 @@
+"""Turns whatever a candidate raised into a kind and a digest that a person or a model can act on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import traceback
+
+_MAX_TEXT = 6000
+_ERROR_LINE = re.compile(r"^(?:.*?:)?\d+:\d+: (?:fatal )?error: .*$|^.*: error: .*$|^.*\berror:? .*$", re.IGNORECASE)
+_COMPILERS = re.compile(r"(^|/)(g\+\+|gcc|c\+\+|cc|clang(\+\+)?|nvcc|hipcc|icpx)(-[\d.]+)?$")
+
+
+class Failure(Exception):
+    """A failure that is already classified."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+def classify(error: BaseException, stage: str, filename: str) -> Failure:
+    if isinstance(error, Failure):
+        return error
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and len(chain) < 8:
+        chain.append(cause)
+    for link in chain:
+        known = _known(link)
+        if known is not None:
+            return known
+    kind = {"import": "import", "construct": "construct"}.get(stage, "exception")
+    return Failure(kind, _digest(error, filename))
+
+
+def _known(error: BaseException) -> Failure | None:
+    text = _text_of(error)
+    name = type(error).__name__
+    if isinstance(error, SyntaxError):
+        where = f"line {error.lineno}" if error.lineno else "unknown line"
+        return Failure("syntax", f"{error.msg} at {where}: {(error.text or '').strip()[:160]}")
+    if name == "FlagError":
+        return Failure("flag", text)
+    if name == "BuildError":
+        return Failure("compiler", first_compiler_error(str(getattr(error, "log", ""))) or text)
+    if name == "LaunchError":
+        return Failure("launch", text)
+    if isinstance(error, subprocess.CalledProcessError) and _is_compiler(error.cmd):
+        log = error.stderr or error.output or b""
+        decoded = log.decode("utf-8", "replace") if isinstance(log, bytes) else str(log)
+        return Failure("compiler", first_compiler_error(decoded) or text)
+    if "Error building extension" in text or "Error compiling objects" in text:
+        return Failure("compiler", first_compiler_error(text) or text[:_MAX_TEXT])
+    if isinstance(error, MemoryError) or "can't allocate memory" in text or "bad_alloc" in text:
+        return Failure("out_of_memory", text[:400] or "out of memory")
+    if isinstance(error, SystemExit):
+        return Failure("exit", f"the candidate called exit with {text[:80] or 'no code'}")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        return Failure("disk_limit", f"{os.strerror(error.errno)}: the scratch folder is limited")
+    if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
+        return Failure("sandbox", f"{text[:400]}: the sandbox allows files in the working folder only, and no network")
+    return None
+
+
+def first_compiler_error(log: str) -> str:
+    """The first error of a compiler's log with the source lines it shows, and how many follow."""
+    lines = log.splitlines()
+    errors = [i for i, line in enumerate(lines) if _ERROR_LINE.match(line)]
+    if not errors:
+        return "\n".join(lines[-8:])[:_MAX_TEXT]
+    first = errors[0]
+    shown = [lines[first]]
+    for line in lines[first + 1 : first + 6]:
+        if not re.match(r"^\s*(\d+\s*)?\|", line):
+            break
+        shown.append(line)
+    if len(errors) > 1:
+        shown.append(f"({len(errors) - 1} more errors follow)")
+    return "\n".join(line[:400] for line in shown)
+
+
+def _is_compiler(command: object) -> bool:
+    first = command[0] if isinstance(command, (list, tuple)) and command else str(command).split(" ")[0]
+    return bool(_COMPILERS.search(str(first)))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:
+        return f"{type(error).__name__} (its message cannot be printed)"
+    return text[: 16 * _MAX_TEXT]
+
+
+def _digest(error: BaseException, filename: str) -> str:
+    """Type and message, and the innermost line of the candidate's own file."""
+    text = f"{type(error).__name__}: {_text_of(error)[:_MAX_TEXT]}"
+    base = os.path.basename(filename)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.basename(frame.filename) == base]
+    if own:
+        text += f"\n  at {base}:{own[-1].lineno}: {(own[-1].line or '').strip()[:200]}"
+    return text

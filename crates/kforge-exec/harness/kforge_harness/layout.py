@@ -1,0 +1,120 @@
+"""How tensors lie in shared memory: one place for the referee that writes them and the cell that reads them."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ALIGN = 256
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for tensor number `index` in a nested structure."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """One tensor in a region."""
+
+    dtype: str
+    shape: list[int]
+    stride: list[int]
+    offset: int
+    nbytes: int
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
+    def view(self, memory: memoryview | bytearray) -> torch.Tensor:
+        """The tensor over this region's memory."""
+        if self.nbytes == 0:
+            return torch.empty(self.shape, dtype=self.torch_dtype)
+        flat = torch.frombuffer(
+            memory, dtype=self.torch_dtype, count=self.nbytes // self.torch_dtype.itemsize, offset=self.offset
+        )
+        return flat.as_strided(self.shape, self.stride)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def plan(tensors: list[torch.Tensor]) -> tuple[list[Field], int]:
+    """Places for `tensors`, one after the other, and the size of the region."""
+    fields: list[Field] = []
+    offset = 0
+    for tensor in tensors:
+        dense = tensor.is_contiguous() or _dense(tensor)
+        stride = list(tensor.stride()) if dense else list(torch.empty(tensor.shape, device="meta").stride())
+        nbytes = tensor.numel() * tensor.element_size()
+        fields.append(Field(dtype_name(tensor.dtype), list(tensor.shape), stride, offset, nbytes))
+        offset += (nbytes + ALIGN - 1) // ALIGN * ALIGN
+    return fields, max(offset, ALIGN)
+
+
+def write(fields: list[Field], memory: bytearray | memoryview, tensors: list[torch.Tensor]) -> None:
+    for field, tensor in zip(fields, tensors, strict=True):
+        if field.nbytes:
+            field.view(memory).copy_(tensor)
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether a strided tensor covers its span exactly, so that its strides can be kept."""
+    expected = 1
+    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def split(value: Any) -> tuple[Any, list[torch.Tensor]]:
+    """A nested structure with tensors replaced by `Slot`s, and the tensors."""
+    tensors: list[torch.Tensor] = []
+
+    def walk(item: Any) -> Any:
+        if isinstance(item, torch.Tensor):
+            tensors.append(item)
+            return Slot(len(tensors) - 1)
+        if isinstance(item, dict):
+            return {key: walk(entry) for key, entry in item.items()}
+        if isinstance(item, (list, tuple)):
+            walked = [walk(entry) for entry in item]
+            if isinstance(item, list):
+                return walked
+            return type(item)(*walked) if hasattr(item, "_fields") else tuple(walked)
+        return item
+
+    return walk(value), tensors
+
+
+def join(skeleton: Any, tensors: list[torch.Tensor]) -> Any:
+    """The reverse of `split`."""
+    if isinstance(skeleton, Slot):
+        return tensors[skeleton.index]
+    if isinstance(skeleton, dict):
+        return {key: join(entry, tensors) for key, entry in skeleton.items()}
+    if isinstance(skeleton, list):
+        return [join(entry, tensors) for entry in skeleton]
+    if isinstance(skeleton, tuple):
+        joined = [join(entry, tensors) for entry in skeleton]
+        return type(skeleton)(*joined) if hasattr(skeleton, "_fields") else tuple(joined)
+    return skeleton
+
+
+def pack(value: Any) -> str:
+    """Text form of a value that goes from the referee to a cell; nothing is ever unpacked in the other direction."""
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def unpack(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))

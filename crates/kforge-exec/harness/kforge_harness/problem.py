@@ -1,0 +1,186 @@
+"""Loads a problem in KernelBench's form and answers for its reference: sizes, arguments, mode, outputs."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import random
+import sys
+import traceback
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+from . import layout
+
+
+class ProblemError(Exception):
+    """The problem cannot be judged; the text says why and what to do."""
+
+
+class Problem:
+    """A problem file; `module` makes fresh instances of it with other sizes."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.folder = os.path.dirname(self.path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                self.source = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProblemError(f"cannot read the problem: {error}") from None
+        if self.folder not in sys.path:
+            sys.path.insert(0, self.folder)
+        self._code = self._compile()
+        self.module = self.load({})
+        contract = getattr(self.module, "KFORGE", {})
+        if not isinstance(contract, dict):
+            raise ProblemError("KFORGE must be a dict, for example `KFORGE = dict(mul='tf32')`")
+        self.contract: dict[str, Any] = contract
+
+    def _compile(self) -> types.CodeType:
+        try:
+            return compile(self.source, self.path, "exec")
+        except (SyntaxError, ValueError) as error:
+            where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+            raise ProblemError(f"the problem is not valid Python{where}: {error}") from None
+
+    def load(self, sizes: dict[str, int]) -> types.ModuleType:
+        """A fresh module with module-level `sizes` put in place of its own."""
+        module = types.ModuleType("kforge_problem")
+        module.__file__ = self.path
+        sys.modules[module.__name__] = module
+        run(lambda: exec(self._code, module.__dict__), "importing the problem")
+        for name in ("Model", "get_inputs"):
+            if not hasattr(module, name):
+                raise ProblemError(f"the problem defines no `{name}`: see the form of examples/softmax/problem.py")
+        for name, value in sizes.items():
+            if not isinstance(getattr(module, name, None), int):
+                raise ProblemError(f"`shapes` names {name!r}, which is not a module-level integer of the problem")
+            setattr(module, name, value)
+        if not (isinstance(module.Model, type) and issubclass(module.Model, nn.Module)):
+            raise ProblemError("`Model` is not a class derived from torch.nn.Module")
+        return module
+
+    def integers(self) -> dict[str, int]:
+        """Module-level sizes, in order of appearance."""
+        return {
+            name: value
+            for name, value in vars(self.module).items()
+            if type(value) is int and not name.startswith("_")
+        }
+
+    def fingerprint(self) -> str:
+        """Hash of the source and of every module that it imported from beside itself."""
+        digest = hashlib.sha256(self.source.encode())
+        for name, module in sorted(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and name != "kforge_problem" and os.path.abspath(file).startswith(self.folder + os.sep):
+                with open(file, "rb") as opened:
+                    digest.update(name.encode() + b"\0" + opened.read())
+        return digest.hexdigest()
+
+
+def run(action: Any, what: str) -> Any:
+    """Runs the user's code; what it raises becomes a `ProblemError` with the line it came from."""
+    try:
+        return action()
+    except ProblemError:
+        raise
+    except BaseException as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "kforge_harness" not in f.filename]
+        at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+        raise ProblemError(f"{what} failed{at}: {type(error).__name__}: {str(error)[:600]}") from None
+
+
+def seed_everything(seed: int) -> None:
+    torch.manual_seed(seed)
+    numpy.random.seed(seed % (1 << 32))
+    random.seed(seed)
+
+
+@dataclass
+class Drawn:
+    """Arguments of one call: nested values with tensors taken out."""
+
+    skeleton: Any
+    tensors: list[torch.Tensor]
+
+
+def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
+    seed_everything(seed)
+    value = run(module.get_inputs, "get_inputs()")
+    if isinstance(value, torch.Tensor):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
+        raise ProblemError(f"get_inputs() returned a {type(value).__name__}: return a list of inputs")
+    skeleton, tensors = layout.split(list(value))
+    if not tensors:
+        raise ProblemError("get_inputs() returned no tensor: there is nothing to compute from")
+    for tensor in tensors:
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
+            raise ProblemError(f"an input has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported")
+    return Drawn(skeleton, [tensor.detach().cpu() for tensor in tensors])
+
+
+def init_inputs(module: types.ModuleType) -> list[Any]:
+    value = run(getattr(module, "get_init_inputs", list), "get_init_inputs()")
+    if not isinstance(value, (list, tuple)):
+        raise ProblemError(f"get_init_inputs() returned a {type(value).__name__}: return a list")
+    return list(value)
+
+
+def construct(module: types.ModuleType, seed: int) -> nn.Module:
+    seed_everything(seed)
+    made: nn.Module = run(lambda: module.Model(*init_inputs(module)), "constructing Model")
+    return made
+
+
+def forward(model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0) -> tuple[Any, list[torch.Tensor]]:
+    """Outputs of a pristine copy of the reference on copies of the inputs: in-place modules harm nobody."""
+    tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
+    if double:
+        tensors = [t.double() if t.is_floating_point() else t for t in tensors]
+    twin = copy.deepcopy(model)
+    if double:
+        twin = to_double(twin)
+    arguments = layout.join(drawn.skeleton, tensors)
+    seed_everything(seed)
+    with torch.inference_mode():
+        result = twin(*arguments)
+    return split_outputs(result)
+
+
+def to_double(model: nn.Module) -> nn.Module:
+    model.double()
+    for child in model.modules():
+        for name, value in list(vars(child).items()):
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                setattr(child, name, value.double())
+    return model
+
+
+def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
+    """Numbers count as tensors without dimensions."""
+
+    def numbers(item: Any) -> Any:
+        if isinstance(item, (bool, int, float)):
+            return torch.tensor(item)
+        if isinstance(item, dict):
+            return {key: numbers(entry) for key, entry in item.items()}
+        if isinstance(item, (list, tuple)) and not hasattr(item, "_fields"):
+            return type(item)(numbers(entry) for entry in item)
+        return item
+
+    skeleton, tensors = layout.split(numbers(result))
+    if not tensors:
+        raise ProblemError(f"Model returned a {type(result).__name__} without any tensor: there is nothing to compare")
+    for tensor in tensors:
+        if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
+            raise ProblemError(f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported")
+    return skeleton, [tensor.detach() for tensor in tensors]

@@ -1,0 +1,385 @@
+"""The reference with its variants (sizes, weights) and the sets of inputs that candidates are judged on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import layout, truth
+from .align import weights_of
+from .draw import OWN, REDRAWN, derive, redraw, redraw_weights, structured_inputs
+from .problem import Drawn, Problem, ProblemError, construct, draw_inputs, forward, init_inputs, run
+from .sizes import reduce_sizes
+from .store import Store
+
+SLICE = "slice"
+_DEFAULTS = {
+    "acc": "fp32", "math": "exact", "params": "constant", "inputs": "redraw", "deterministic": False, "operators": "any",
+}  # fmt: skip
+_REDUCED_ELEMENTS = 1 << 16  # of inputs and outputs together, for interpreted runs
+
+
+@dataclass
+class Variant:
+    """One construction of the reference: sizes, initial arguments and weights."""
+
+    sizes: dict[str, int]
+    seed_label: str
+    described: str
+    init: str = ""
+    input_skeleton: str = ""
+    output_skeleton: str = ""
+    input_fields: list[layout.Field] = field(default_factory=list)
+    output_fields: list[layout.Field] = field(default_factory=list)
+    weights: list[dict[str, Any]] = field(default_factory=list)
+    weights_file: str = ""
+    aliases_allowed: bool = False
+    training: bool = True
+    reduction: int = 1
+    redrawn_weights: bool = True
+
+    def json(self) -> dict[str, Any]:
+        made = {k: v for k, v in asdict(self).items() if k not in ("input_fields", "output_fields")}
+        made["inputs"] = [asdict(f) for f in self.input_fields]
+        made["outputs"] = [asdict(f) for f in self.output_fields]
+        return made
+
+    @staticmethod
+    def parse(kept: dict[str, Any]) -> Variant:
+        inputs, outputs = kept.pop("inputs"), kept.pop("outputs")
+        return Variant(
+            **kept,
+            input_fields=[layout.Field(**f) for f in inputs],
+            output_fields=[layout.Field(**f) for f in outputs],
+        )
+
+
+@dataclass
+class InputSet:
+    """Inputs of one call and what is allowed of its outputs."""
+
+    name: str
+    variant: int
+    distribution: str
+    number: int
+    bands: list[truth.Band | None]
+    truth_fields: list[layout.Field]
+    scores: dict[int, dict[str, Any]]
+    fresh: bool = False
+
+    def json(self) -> dict[str, Any]:
+        made = asdict(self)
+        made.pop("fresh")
+        return made
+
+    @staticmethod
+    def parse(kept: dict[str, Any]) -> InputSet:
+        kept["bands"] = [truth.Band(**b) if b else None for b in kept["bands"]]
+        kept["truth_fields"] = [layout.Field(**f) for f in kept["truth_fields"]]
+        kept["scores"] = {int(k): v for k, v in kept["scores"].items()}
+        return InputSet(**kept)
+
+
+class Reference:
+    def __init__(self, problem: Problem, contract: dict[str, Any], secret: bytes, store: Store, reduced: bool) -> None:
+        self.problem = problem
+        self.contract: dict[str, Any] = {**_DEFAULTS, **contract}
+        self.secret = secret
+        self.store = store
+        self._reduced = reduced
+        self.variants: list[Variant] = []
+        self.sets: dict[str, InputSet] = {}
+        self.distributions: list[str] = [OWN]
+        self.structured: list[bool] = []
+        self.mutates_inputs = False
+        self.doubled = True
+        self.notes: list[str] = []
+        self._models: dict[int, nn.Module] = {}
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Variants, layouts and distributions; sets follow when they are asked for."""
+        own_sizes = self._reduced_sizes() if self._reduced else {}
+        first = self._make_variant(Variant(own_sizes, "weights-0", ""))
+        second = self._make_variant(Variant(own_sizes, "weights-1", ", with other weights"))
+        self.variants = [first, second]
+        for sizes in self.contract.get("shapes", []) if not self._reduced else []:
+            label = ", ".join(f"{k}={v}" for k, v in sizes.items())
+            self.variants.append(self._make_variant(Variant(sizes, "weights-0", f", with {label}")))
+        self._choose_distributions()
+
+    def _reduced_sizes(self) -> dict[str, int]:
+        """Smaller sizes for which the reference still runs, since an interpreter is slow."""
+        for sizes in reduce_sizes(self.problem.integers()):
+            try:
+                module = self.problem.load(sizes)
+                model = construct(module, 1)
+                drawn = draw_inputs(module, 1)
+                _skeleton, outputs = forward(model, drawn)
+            except Exception:
+                continue
+            total = sum(t.numel() for t in (*drawn.tensors, *outputs))
+            self.notes.append(f"sizes reduced to {sizes}" if sizes else f"sizes not reduced: {total} elements")
+            return sizes
+        return {}
+
+    def _make_variant(self, variant: Variant) -> Variant:
+        index = len(self.variants) if variant.seed_label == "weights-0" else 1
+        module = self.problem.load(variant.sizes)
+        made = construct(module, derive(self.secret, f"construct-{variant.seed_label}"))
+        drawn = draw_inputs(module, derive(self.secret, f"probe-{index}"))
+        variant.training = self._mode(made, drawn)
+        made.train(variant.training)
+        model = redraw_weights(made, derive(self.secret, f"redraw-{variant.seed_label}-{variant.sizes}"))
+        with truth.ReductionMeter() as meter:
+            skeleton, outputs = run(lambda: forward(made, drawn), "running the reference")
+        redrawn = _survives(model, drawn, outputs)
+        if not redrawn:
+            model = made
+            self._note("weights are the constructor's own under secret seeds: the reference does not bear re-drawn ones")
+        if "mul" not in self.contract:
+            floats = [t.dtype for t in (*drawn.tensors, *outputs) if t.is_floating_point()]
+            self.contract["mul"] = truth.precision_of(floats[0]) if floats else "fp32"
+        self._models[index] = model
+        given = weights_of(model)
+        variant.redrawn_weights = redrawn
+        variant.reduction = meter.longest
+        variant.init = run(lambda: layout.pack(init_inputs(module)), "handing get_init_inputs() to a candidate")
+        variant.input_skeleton = run(lambda: layout.pack(drawn.skeleton), "handing get_inputs() to a candidate")
+        variant.output_skeleton = layout.pack(skeleton)
+        variant.input_fields, _size = layout.plan(drawn.tensors)
+        variant.output_fields, _size = layout.plan([t.contiguous() for t in outputs])
+        variant.weights_file = f"weights-{index}.bin"
+        fields = self.store.write_tensors(variant.weights_file, [w.tensor.detach() for w in given])
+        variant.weights = [{"name": w.name, "field": asdict(f)} for w, f in zip(given, fields, strict=True)]
+        variant.aliases_allowed, mutates = _touches_inputs(model, drawn)
+        self.mutates_inputs = self.mutates_inputs or mutates
+        return variant
+
+    def _mode(self, model: nn.Module, drawn: Drawn) -> bool:
+        """As constructed, unless that is random (dropout); what is random in both modes cannot be judged."""
+        if not _is_random(model, drawn):
+            return model.training
+        model.eval()
+        if _is_random(model, drawn):
+            raise ProblemError(
+                "the reference gives another output at each call, in train and in eval mode: take the randomness "
+                "out, or pass it in as an input"
+            )
+        self._note("judged in eval mode: in train mode the reference is random")
+        return False
+
+    def _choose_distributions(self) -> None:
+        module = self.problem.load(self.variants[0].sizes)
+        first = draw_inputs(module, derive(self.secret, "structure-1"))
+        second = draw_inputs(module, derive(self.secret, "structure-2"))
+        if [t.shape for t in first.tensors] != [t.shape for t in second.tensors]:
+            raise ProblemError("get_inputs() gives other shapes at each call: fix the sizes")
+        self.structured = structured_inputs(first, second)
+        if self.contract["inputs"] == "given" or all(self.structured):
+            return
+        model = self._models[0]
+        _skeleton, own = forward(model, first)
+        for distribution in REDRAWN:
+            drawn = redraw(first, self.structured, distribution, derive(self.secret, f"try-{distribution}"))
+            if _survives(model, drawn, own) and self._precise_enough(model, drawn):
+                self.distributions.append(distribution)
+            else:
+                self._note(f"inputs are not drawn as {distribution!r}: the reference does not bear them")
+
+    def _precise_enough(self, model: nn.Module, drawn: Drawn) -> bool:
+        """Whether eager itself stays within the ordinary band there; an ill-conditioned draw proves nothing."""
+        exact, _sources, _doubled = truth.truth(model, drawn)
+        _skeleton, native = forward(model, drawn)
+        for got, true in zip(native, exact, strict=True):
+            if got.is_floating_point():
+                # With room to spare: a kernel that rounds a little otherwise must not fail where eager just passes.
+                limit = truth.TAU[truth.precision_of(got.dtype)] / 4
+                if truth.worst_of(got, true, max(1.0, (self.variants[0].reduction / 256) ** 0.5)) > limit:
+                    return False
+        return True
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # -- sets -----------------------------------------------------------------------------------------------------
+
+    def ensure(self, variant: int, distribution: str, number: int) -> InputSet:
+        name = f"v{variant}-{distribution}-{number}"
+        found = self.sets.get(name)
+        if found is not None and os.path.exists(self.store.path(f"{name}.in")):
+            found.fresh = False
+            return found
+        model = self._model(variant)
+        drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
+        exact, sources, doubled = truth.truth(model, drawn)
+        self.doubled = self.doubled and doubled
+        family = OWN if distribution == SLICE else distribution
+        first = self.sets.get(f"v{variant}-{family}-0")
+        # One band serves all sets of a distribution: it is relative to the rms of each set's own truth.
+        bands = first.bands if first else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled)
+        self.store.write_tensors(f"{name}.in", drawn.tensors)
+        fields = self.store.write_tensors(f"{name}.truth", exact)
+        scores = {i: self._keep_scores(name, i, source) for i, source in sources.items()}
+        made = InputSet(name, variant, distribution, number, bands, fields, scores, fresh=True)
+        self.sets[name] = made
+        return made
+
+    def _model(self, variant: int) -> nn.Module:
+        if variant not in self._models:
+            made = self.variants[variant]
+            module = self.problem.load(made.sizes)
+            model = construct(module, derive(self.secret, f"construct-{made.seed_label}"))
+            model.train(made.training)
+            if made.redrawn_weights:
+                model = redraw_weights(model, derive(self.secret, f"redraw-{made.seed_label}-{made.sizes}"))
+            self._models[variant] = model
+        return self._models[variant]
+
+    def _draw(self, variant: int, distribution: str, number: int) -> Drawn:
+        module = self.problem.load(self.variants[variant].sizes)
+        own = draw_inputs(module, derive(self.secret, f"inputs-{variant}-{number}"))
+        if distribution == OWN:
+            return own
+        return redraw(own, self.structured, distribution, derive(self.secret, f"values-{variant}-{distribution}-{number}"))
+
+    def _draw_slice(self, number: int) -> Drawn:
+        """The first own set with one slice of one input taken from another draw, so that the truth moves clearly."""
+        base, other = self._draw(0, OWN, 0), self._draw(0, OWN, 1000 + number)
+        before, _sources, _doubled = truth.truth(self._model(0), base)
+        generator = torch.Generator().manual_seed(derive(self.secret, f"slice-{number}"))
+        for _attempt in range(8):
+            which = int(torch.randint(len(base.tensors), (1,), generator=generator))
+            tensor, source = base.tensors[which], other.tensors[which]
+            if tensor.numel() == 0:
+                continue
+            changed = tensor.clone(memory_format=torch.preserve_format)
+            if tensor.dim() == 0:
+                changed.copy_(source)
+            else:
+                row = int(torch.randint(tensor.shape[0], (1,), generator=generator))
+                changed[row] = source[row]
+            tensors = [changed if i == which else t for i, t in enumerate(base.tensors)]
+            drawn = Drawn(base.skeleton, tensors)
+            after, _sources, _doubled = truth.truth(self._model(0), drawn)
+            if self._moved(before, after):
+                return drawn
+        self._note("no slice of the inputs moves the truth by ten tolerances")
+        return other
+
+    def _moved(self, before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
+        bands = self.sets["v0-own-0"].bands
+        for a, b, band in zip(before, after, bands, strict=True):
+            if band is None:
+                if bool((a != b).any()):
+                    return True
+            elif truth.worst_of(b, a, band.scale) > 10 * band.tau:
+                return True
+        return False
+
+    def _keep_scores(self, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
+        file = f"{name}.scores{index}"
+        fields = self.store.write_tensors(file, [source.scores.double()])
+        return {"file": file, "field": asdict(fields[0]), "dim": source.dim, "keepdim": source.keepdim, "sign": source.sign}
+
+    def find(self, name: str) -> InputSet:
+        if name not in self.sets:
+            raise ProblemError(f"no set {name}")
+        return self.sets[name]
+
+    def truth_of(self, made: InputSet) -> tuple[list[torch.Tensor], dict[int, truth.IndexSource]]:
+        tensors = self.store.read_tensors(f"{made.name}.truth", made.truth_fields)
+        sources = {}
+        for index, kept in made.scores.items():
+            scores = self.store.read_tensors(kept["file"], [layout.Field(**kept["field"])])[0]
+            sources[index] = truth.IndexSource(scores, kept["dim"], kept["keepdim"], kept["sign"])
+        return tensors, sources
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def input_bytes(self) -> int:
+        return max(_region(v.input_fields) for v in self.variants)
+
+    @property
+    def output_bytes(self) -> int:
+        return max(_region(v.output_fields) for v in self.variants)
+
+    def proven(self) -> bool:
+        """Whether some distribution tells the contract's precision from the next lower one."""
+        made = [band for s in self.sets.values() for band in s.bands if band is not None]
+        return not made or any(band.separated for band in made)
+
+    def keep(self) -> dict[str, Any]:
+        return {
+            "secret": self.secret.hex(),
+            "contract": self.contract,
+            "variants": [v.json() for v in self.variants],
+            "sets": [s.json() for s in self.sets.values()],
+            "distributions": self.distributions,
+            "structured": self.structured,
+            "mutates_inputs": self.mutates_inputs,
+            "doubled": self.doubled,
+            "notes": self.notes,
+        }
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        self.contract = kept["contract"]
+        self.variants = [Variant.parse(v) for v in kept["variants"]]
+        self.sets = {s["name"]: InputSet.parse(s) for s in kept["sets"]}
+        self.distributions = kept["distributions"]
+        self.structured = kept["structured"]
+        self.mutates_inputs = kept["mutates_inputs"]
+        self.doubled = kept["doubled"]
+        self.notes = kept["notes"]
+
+
+def _region(fields: list[layout.Field]) -> int:
+    return max((f.offset + (f.nbytes + layout.ALIGN - 1) // layout.ALIGN * layout.ALIGN for f in fields), default=0) or layout.ALIGN
+
+
+def _is_random(model: nn.Module, drawn: Drawn) -> bool:
+    _skeleton, first = run(lambda: forward(model, drawn, seed=1), "running the reference")
+    _skeleton, second = run(lambda: forward(model, drawn, seed=2), "running the reference")
+    return any(
+        a.shape != b.shape or not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True)
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def _survives(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> bool:
+    """No exception, the same shapes, and no non-finite value that the problem's own inputs do not give."""
+    try:
+        _skeleton, outputs = forward(model, drawn)
+    except Exception:
+        return False
+    for got, usual in zip(outputs, own, strict=False):
+        if got.shape != usual.shape or got.dtype != usual.dtype:
+            return False
+        if got.is_floating_point() and bool((~torch.isfinite(got)).sum() > (~torch.isfinite(usual)).sum()):
+            return False
+    return len(outputs) == len(own)
+
+
+def _touches_inputs(model: nn.Module, drawn: Drawn) -> tuple[bool, bool]:
+    """Whether the reference returns memory of its inputs, and whether it writes to them."""
+    import copy
+
+    tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
+    with torch.inference_mode():
+        result = copy.deepcopy(model)(*layout.join(drawn.skeleton, tensors))
+    storages = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
+    _skeleton, outputs = layout.split(result)
+    aliases = any(t.numel() and t.untyped_storage().data_ptr() in storages for t in outputs)
+    mutates = any(not torch.equal(a, b) and not _both_nan(a, b) for a, b in zip(tensors, drawn.tensors, strict=True))
+    return aliases, mutates
+
+
+def _both_nan(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.is_floating_point() and bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))

@@ -1,0 +1,219 @@
+"""First process of a sandbox: trusted, tiny, never loads candidate code.
+
+It forks the children that kforge asks for (builder, cell, audit), watches their number, memory and disk, reaps
+them, and ends them all. In its own pid namespace it is process 1, so that its end is the end of everything in it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any
+
+from . import linux, sandbox, wire
+
+_TICK_S = 0.25
+
+
+def main(message: dict[str, Any], fds: list[int]) -> None:
+    """Called in a fresh fork of the zygote with one file descriptor: the channel to kforge."""
+    policy = sandbox.Policy.parse(message["policy"])
+    enforced = sandbox.Enforced()
+    os.setsid()
+    if policy.namespaces:
+        sandbox.unshare_namespaces(enforced)
+    else:
+        enforced.missing.append("namespaces: switched off")
+    if enforced.namespaces:
+        # A new pid namespace begins with the next child; this process only waits for it.
+        pid = os.fork()
+        if pid:
+            for fd in fds:
+                os.close(fd)
+            os.waitpid(pid, 0)
+            return
+    if linux.is_linux():
+        linux.die_with_parent(signal.SIGKILL)
+        linux.adopt_orphans()
+        linux.hide_memory()
+    _Supervisor(socket.socket(fileno=fds[0]), policy, enforced).run()
+
+
+class _Supervisor:
+    def __init__(self, channel: socket.socket, policy: sandbox.Policy, enforced: sandbox.Enforced) -> None:
+        self._channel = channel
+        self._policy = policy
+        self._enforced = enforced
+        self._children: dict[int, int] = {}
+        self._wake, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self) -> None:
+        try:
+            sandbox.furnish(self._policy, self._enforced)
+            sandbox.survey(self._policy, self._enforced)
+        except OSError as error:
+            self._enforced.missing.append(f"namespaces: {error}")
+            self._enforced.namespaces = False
+        for name in ("build", "tmp", "home", "cache"):
+            os.makedirs(os.path.join(self._policy.scratch, name), exist_ok=True)
+        wire.send_json(
+            self._channel, {"level": self._enforced.level(), "missing": self._enforced.missing}
+        )
+        while self._step():
+            pass
+        self._kill_everything()
+
+    def _step(self) -> bool:
+        readable, _, _ = select.select([self._channel, self._wake], [], [], _TICK_S)
+        if self._wake in readable:
+            os.read(self._wake, 4096)
+        self._reap()
+        if self._children:
+            self._watch()
+        if self._channel not in readable:
+            return True
+        received = wire.receive_json(self._channel)
+        if received is None:
+            return False
+        message, fds = received
+        if message["do"] == "spawn":
+            self._spawn(message, fds)
+        elif message["do"] in ("freeze", "thaw"):
+            self._signal_all(signal.SIGSTOP if message["do"] == "freeze" else signal.SIGCONT)
+            wire.send_json(self._channel, {"done": message["do"]})
+        elif message["do"] == "clear":
+            self._kill_everything()
+            self._reap(block=True)
+            wire.send_json(self._channel, {"cleared": True})
+        return True
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        pid = os.fork()
+        if pid:
+            for fd in fds:
+                os.close(fd)
+            self._children[pid] = message["id"]
+            wire.send_json(self._channel, {"spawned": message["id"]})
+            return
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._channel.close()
+            self._enter_child(message, fds)
+            code = 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _enter_child(self, message: dict[str, Any], fds: list[int]) -> None:
+        log = fds[-1]
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        scratch = self._policy.scratch
+        os.environ.update(message["env"])
+        os.chdir(scratch)
+        sandbox.confine(self._policy, self._enforced)
+        from . import cell
+
+        cell.main(message["spec"], fds[:-1])
+
+    def _reap(self, block: bool = False) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._children:
+                wire.send_json(self._channel, {"exited": self._children.pop(pid), "status": status})
+
+    def _watch(self) -> None:
+        pids = self._pids()
+        reason = None
+        if len(pids) > self._policy.process_limit:
+            reason = "process_limit"
+        elif sum(map(_resident_bytes, pids)) > self._policy.memory_bytes:
+            reason = "out_of_memory"
+        elif not self._enforced.namespaces and _folder_bytes(self._policy.scratch) > self._policy.scratch_bytes:
+            reason = "disk_limit"
+        if reason:
+            wire.send_json(self._channel, {"limit": reason})
+            self._kill_everything()
+
+    def _pids(self) -> list[int]:
+        """Every process of this sandbox but this one."""
+        own = os.getpid()
+        everyone = [int(name) for name in os.listdir("/proc") if name.isdigit()] if linux.is_linux() else []
+        if self._enforced.namespaces:
+            return [pid for pid in everyone if pid != own]
+        parents = {pid: _parent(pid) for pid in everyone}
+        found: list[int] = []
+        frontier = [own]
+        while frontier:
+            parent = frontier.pop()
+            children = [pid for pid, of in parents.items() if of == parent and pid != own]
+            found += children
+            frontier += children
+        return found or list(self._children)
+
+    def _kill_everything(self) -> None:
+        if self._enforced.namespaces:
+            self._signal_all(signal.SIGKILL)
+            return
+        for _ in range(50):  # a bomb may outrun one sweep
+            if not self._pids():
+                return
+            self._signal_all(signal.SIGKILL)
+            self._reap()
+            time.sleep(0.01)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        # In its own pid namespace -1 is everybody but this process, all at once.
+        for pid in [-1] if self._enforced.namespaces else self._pids():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+
+def _resident_bytes(pid: int) -> int:
+    """Memory of its own: what it shares with the files and segments it maps is not counted."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            words = file.read().split()
+        return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGESIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def _folder_bytes(path: str) -> int:
+    total = 0
+    for folder, _names, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return total

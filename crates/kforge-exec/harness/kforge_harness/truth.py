@@ -1,0 +1,201 @@
+"""The float64 truth of a set of inputs, and how far from it an honest candidate may be.
+
+For each distribution and output two errors of the reference are measured against the truth: with inputs and weights
+rounded to the contract's multiply precision, and to the next lower one. An honest kernel lies near the first, a
+downcast near the second; the limit is their geometric mean. docs/design/verdict.md shows the calibration.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .align import weights_of
+from .problem import Drawn, forward
+
+UNIT = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
+TAU = {"fp64": 1e-12, "fp32": 2e-5, "tf32": 1e-3, "fp16": 4e-3, "bf16": 3e-2, "fp8": 0.25}
+LOWER = {"fp64": "fp32", "fp32": "tf32", "tf32": "bf16", "fp16": "bf16", "bf16": "fp8", "fp8": "fp8"}
+_OF_DTYPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+SEPARATION = 4.0  # e_lo must be this many times e_hi for a distribution to prove the precision
+FLOOR = 0.3  # of a unit roundoff times the root of the reduction's length: rounding no one can avoid
+FAST_MATH = 8.0  # wider by this where the contract says `math: fast`
+NATIVE_MARGIN = 4.0  # the element band is never tighter than this many times eager's own worst element
+
+
+@dataclass
+class Band:
+    """What is allowed for one output on one distribution; errors are relative to the rms of the truth."""
+
+    rms_limit: float
+    tau: float
+    scale: float
+    e_hi: float
+    e_lo: float
+    separated: bool
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class IndexSource:
+    """An integer output that is the place of an extreme value: every place with that value is right."""
+
+    scores: torch.Tensor
+    dim: int | None
+    keepdim: bool
+    sign: int
+
+
+def precision_of(dtype: torch.dtype) -> str:
+    return _OF_DTYPE.get(dtype, "fp32")
+
+
+def truth(model: nn.Module, drawn: Drawn) -> tuple[list[torch.Tensor], dict[int, IndexSource], bool]:
+    """Outputs in float64 where the reference can run in it; the flag says whether it could."""
+    try:
+        with IndexWatch() as watch:
+            _skeleton, outputs = forward(model, drawn, double=True)
+        return outputs, watch.sources(outputs), True
+    except Exception:
+        with IndexWatch() as watch:
+            _skeleton, outputs = forward(model, drawn)
+        wide = [t.double() if t.is_floating_point() else t for t in outputs]
+        return wide, watch.sources(outputs), False
+
+
+def bands(
+    model: nn.Module, drawn: Drawn, exact: list[torch.Tensor], contract: dict[str, Any], reduction: int, doubled: bool
+) -> list[Band | None]:
+    """One band for each floating output of this distribution."""
+    _skeleton, native = forward(model, drawn)
+    mul = contract["mul"]
+    at_contract = native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled)
+    below = _rounded_run(model, drawn, LOWER[mul], doubled)
+    widen = (FAST_MATH if contract["math"] == "fast" else 1.0) * (1.0 if doubled else NATIVE_MARGIN)
+    made: list[Band | None] = []
+    for true, own, allowed, low in zip(exact, native, at_contract, below, strict=True):
+        if not own.is_floating_point():
+            made.append(None)
+            continue
+        io = precision_of(own.dtype)
+        scale = math.sqrt(max(1.0, reduction / 256))
+        unit = max(UNIT[contract["acc"]], UNIT[io])
+        rms = rms_of(true) or 1.0
+        e_hi = widen * max(error_of(allowed, true) / rms, error_of(own, true) / rms, FLOOR * unit * math.sqrt(reduction))
+        e_lo = error_of(low, true) / rms
+        separated = e_lo >= SEPARATION * e_hi
+        tau = widen * max(TAU[mul] if io != "fp64" else TAU["fp64"], TAU[io])
+        tau = max(tau, NATIVE_MARGIN * worst_of(own, true, scale))
+        made.append(Band(math.sqrt(e_hi * e_lo) if separated else SEPARATION * e_hi, tau, scale, e_hi, e_lo, separated))
+    return made
+
+
+def _rounded_run(model: nn.Module, drawn: Drawn, precision: str, doubled: bool) -> list[torch.Tensor]:
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight in weights_of(twin):
+            if weight.tensor.is_floating_point():
+                weight.tensor.data.copy_(round_to(weight.tensor.data, precision))
+    inputs = [round_to(t, precision) if t.is_floating_point() else t for t in drawn.tensors]
+    _skeleton, outputs = forward(twin, Drawn(drawn.skeleton, inputs), double=doubled)
+    return outputs
+
+
+def round_to(tensor: torch.Tensor, precision: str) -> torch.Tensor:
+    """The nearest values of a lower precision, in the tensor's own dtype."""
+    through = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+    if precision in through:
+        return tensor.to(through[precision]).to(tensor.dtype)
+    if precision == "tf32":
+        bits = tensor.float().contiguous().view(torch.int32)
+        return ((bits + 0x1000) & ~0x1FFF).view(torch.float32).to(tensor.dtype)
+    return tensor
+
+
+def rms_of(tensor: torch.Tensor) -> float:
+    finite = tensor[torch.isfinite(tensor)].double()
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def error_of(got: torch.Tensor, true: torch.Tensor) -> float:
+    both = torch.isfinite(true) & torch.isfinite(got)
+    error = (got.double() - true)[both]
+    return float(error.square().mean().sqrt()) if error.numel() else 0.0
+
+
+def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
+    both = torch.isfinite(true) & torch.isfinite(got)
+    if not both.any():
+        return 0.0
+    allowed = true.abs() + rms_of(true) * scale
+    ratio = ((got.double() - true).abs() / allowed.clamp(min=1e-300))[both]
+    return float(ratio.max())
+
+
+class ReductionMeter(TorchDispatchMode):
+    """The longest reduction among the operators that the reference runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 1
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        length = 1
+        if name in ("mm", "bmm", "mv", "dot"):
+            length = tensors[0].shape[-1]
+        elif name in ("addmm", "baddbmm", "addmv", "addbmm", "linear"):
+            length = tensors[1].shape[-1]
+        elif "convolution" in name or name.startswith("mkldnn_rnn"):
+            length = max(1, tensors[1].numel() // max(1, tensors[1].shape[0]))
+        elif "attention" in name:
+            length = max(tensors[0].shape[-1], tensors[1].shape[-2])
+        elif "softmax" in name or name.startswith("cum"):
+            length = tensors[0].shape[args[1]] if tensors[0].dim() and isinstance(args[1], int) else 1
+        elif "norm" in name and tensors[0].dim():
+            kept = tensors[0].shape[1] if "batch" in name and tensors[0].dim() > 1 else tensors[0].shape[0]
+            length = tensors[0].numel() // max(1, kept)
+        elif tensors and isinstance(result, torch.Tensor) and result.numel():
+            length = tensors[0].numel() // result.numel()
+        self.longest = max(self.longest, int(length))
+        return result
+
+
+class IndexWatch(TorchDispatchMode):
+    """Remembers what argmax, argmin and the like chose from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: list[tuple[torch.Tensor, IndexSource]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = func.overloadpacket.__name__
+        if name in ("argmax", "argmin", "max", "min") and args[0].is_floating_point():
+            sign = 1 if name.endswith("max") else -1
+            dim = args[1] if len(args) > 1 else kwargs.get("dim")
+            keepdim = bool(args[2] if len(args) > 2 else kwargs.get("keepdim", False))
+            places = result[1] if isinstance(result, (tuple, list)) else result
+            if not places.is_floating_point() and (dim is None or isinstance(dim, int)):
+                self._seen.append((places, IndexSource(args[0], dim, keepdim, sign)))
+        return result
+
+    def sources(self, outputs: list[torch.Tensor]) -> dict[int, IndexSource]:
+        found: dict[int, IndexSource] = {}
+        for index, output in enumerate(outputs):
+            for places, source in self._seen:
+                if output.data_ptr() == places.data_ptr() and output.shape == places.shape:
+                    found[index] = source
+        return found

@@ -1,0 +1,82 @@
+"""Messages between kforge and the harness.
+
+Two kinds of channel. Trusted ones (zygote, supervisor, referee) speak JSON with a length in front, with file
+descriptors attached where needed. The cell's channel is hostile: fixed 64-byte records with a nonce, nothing else.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+# Operations that kforge asks of a cell.
+OP_IMPORT = 1
+OP_CONSTRUCT = 2
+OP_CALL = 3
+OP_LOAD_WEIGHTS = 4
+OP_AUDIT = 5
+
+_MAGIC = 0x4B46524B
+_REQUEST = struct.Struct("<IIQQ40x")
+_REPLY = struct.Struct("<IIQQQQI20s")
+RECORD = 64
+DETAIL_BYTES = 64 * 1024
+_MAX_JSON = 64 * 1024 * 1024
+_MAX_FDS = 64
+
+
+@dataclass(frozen=True)
+class Request:
+    op: int
+    nonce: int
+    argument: int
+
+
+def read_request(channel: socket.socket) -> Request | None:
+    """The next request, or None when kforge has closed the channel."""
+    data = channel.recv(RECORD)
+    if len(data) != RECORD:
+        return None
+    magic, op, nonce, argument = _REQUEST.unpack(data)
+    return Request(op, nonce, argument) if magic == _MAGIC else None
+
+
+def reply(nonce: int, kind: str, inside_ns: int = 0, a: int = 0, b: int = 0, detail: int = 0, flags: int = 0) -> bytes:
+    return _REPLY.pack(_MAGIC, flags, nonce, inside_ns, a, b, detail, kind.encode()[:20])
+
+
+def send_json(channel: socket.socket, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode()
+    channel.sendall(struct.pack("<I", len(data)) + data)
+
+
+def receive_json(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """The next message with its file descriptors, or None at the end of the stream."""
+    fds: list[int] = []
+    head = _receive(channel, 4, fds)
+    if head is None:
+        return None
+    (size,) = struct.unpack("<I", head)
+    if size > _MAX_JSON:
+        raise ValueError(f"message of {size} bytes")
+    body = _receive(channel, size, fds)
+    return None if body is None else (json.loads(body), fds)
+
+
+def _receive(channel: socket.socket, size: int, fds: list[int]) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        data, ancillary, _flags, _address = channel.recvmsg(size - len(parts), socket.CMSG_SPACE(_MAX_FDS * 4))
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
+                fds.extend(received)
+        if not data:
+            return None
+        parts += data
+    return bytes(parts)

@@ -1,0 +1,233 @@
+//! The hostile side's handle: fixed 64-byte records with a nonce, and a clock around them.
+
+use crate::{
+    channel::wait_readable,
+    error::{ExecError, Result},
+    log::printable,
+    memory::Shared,
+    sandbox::{Event, Sandbox, limit_kind},
+};
+use kforge_types::{Kind, Verdict};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+const MAGIC: u32 = 0x4B46_524B;
+const RECORD: usize = 64;
+const DETAIL_BYTES: usize = 64 * 1024;
+
+/// What a cell can be asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    Import,
+    Construct(u64),
+    Call,
+    LoadWeights(u64),
+    Audit,
+}
+
+impl Op {
+    fn code(self) -> (u32, u64) {
+        match self {
+            Self::Import => (1, 0),
+            Self::Construct(variant) => (2, variant),
+            Self::Call => (3, 0),
+            Self::LoadWeights(variant) => (4, variant),
+            Self::Audit => (5, 0),
+        }
+    }
+}
+
+/// A good answer: claims from inside, and the time seen from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) inside_ns: u64,
+    pub(crate) outside_ns: u64,
+    pub(crate) a: u64,
+    pub(crate) b: u64,
+}
+
+/// Either an answer or a verdict on whoever failed to give one.
+pub(crate) type Asked = std::result::Result<Answer, Verdict>;
+
+/// One cell with its slots.
+pub(crate) struct Cell {
+    channel: OwnedFd,
+    child: u64,
+    pub(crate) input: Shared,
+    pub(crate) output: Shared,
+    detail: Shared,
+    dead: bool,
+}
+
+impl Cell {
+    /// Forks a cell in `sandbox`. `weights` are files of the store, one for each variant of the spec.
+    pub(crate) fn spawn(
+        sandbox: &mut Sandbox,
+        spec: &Value,
+        env: &BTreeMap<String, String>,
+        sizes: (usize, usize),
+        weights: &[BorrowedFd<'_>],
+    ) -> Result<Self> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|error| ExecError::Io { what: "cannot make a channel".to_owned(), source: error.into() })?;
+        let input = Shared::new("kforge-input", sizes.0)?;
+        let output = Shared::new("kforge-output", sizes.1)?;
+        let detail = Shared::new("kforge-detail", DETAIL_BYTES)?;
+        let mut fds = vec![theirs.as_fd(), input.fd(), output.fd(), detail.fd()];
+        fds.extend_from_slice(weights);
+        let child = sandbox.spawn(spec, env, &fds)?;
+        Ok(Self { channel: ours, child, input, output, detail, dead: false })
+    }
+
+    /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.
+    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Result<Asked> {
+        if self.dead {
+            return Ok(Err(Verdict::of(Kind::Exit, "its process has ended")));
+        }
+        let mut nonce = [0; 8];
+        fill_random(&mut nonce)?;
+        let (code, argument) = op.code();
+        let mut record = [0; RECORD];
+        record[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        record[4..8].copy_from_slice(&code.to_le_bytes());
+        record[8..16].copy_from_slice(&nonce);
+        record[16..24].copy_from_slice(&argument.to_le_bytes());
+        let start = Instant::now();
+        if send(&self.channel, &record, SendFlags::NOSIGNAL).is_err() {
+            return self.ended(sandbox).map(Err);
+        }
+        let deadline = start + limit;
+        loop {
+            let ready = wait_readable(&[self.channel.as_fd(), sandbox.fd()], deadline)?;
+            let outside_ns = start.elapsed().as_nanos() as u64;
+            if ready[0] {
+                let mut reply = [0; RECORD + 1];
+                let (length, _) = recv(&self.channel, &mut reply, RecvFlags::DONTWAIT).unwrap_or((0, 0));
+                if length == 0 {
+                    return self.ended(sandbox).map(Err);
+                }
+                return Ok(self.read_reply(&reply[..length], nonce, outside_ns));
+            }
+            if ready[1] {
+                if let Some(verdict) = self.event(sandbox, deadline)? {
+                    return Ok(Err(verdict));
+                }
+                continue;
+            }
+            self.dead = true;
+            let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(op));
+            let kind = if matches!(op, Op::Import) { Kind::BuildTimeout } else { Kind::Timeout };
+            return Ok(Err(Verdict::of(kind, text)));
+        }
+    }
+
+    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], outside_ns: u64) -> Asked {
+        let word = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap_or_default());
+        if reply.len() != RECORD || reply[..4] != MAGIC.to_le_bytes() || reply[8..16] != nonce {
+            self.dead = true;
+            return Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer"));
+        }
+        let kind_bytes = &reply[44..64];
+        let end = kind_bytes.iter().position(|&b| b == 0).unwrap_or(kind_bytes.len());
+        let name = String::from_utf8_lossy(&kind_bytes[..end]).into_owned();
+        if name == "ok" {
+            return Ok(Answer { inside_ns: word(16), outside_ns, a: word(24), b: word(32) });
+        }
+        match Kind::from_name(&name) {
+            Some(kind) if kind != Kind::FrameworkOnly => Err(Verdict::of(kind, self.detail_text())),
+            _ => Err(Verdict::of(Kind::Protocol, "its process answered with an unknown word")),
+        }
+    }
+
+    /// Text that the cell left in shared memory, bounded and printable.
+    pub(crate) fn detail_text(&self) -> String {
+        let bytes = self.detail.bytes();
+        let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        let text = printable(&String::from_utf8_lossy(&bytes[..end]));
+        match text.char_indices().nth(4000) {
+            Some((cut, _)) => format!("{} [...]", &text[..cut]),
+            None => text,
+        }
+    }
+
+    fn event(&mut self, sandbox: &mut Sandbox, deadline: Instant) -> Result<Option<Verdict>> {
+        Ok(sandbox.next_event(deadline)?.and_then(|event| self.heard(&event)))
+    }
+
+    /// What a supervisor's event means for this cell.
+    pub(crate) fn heard(&mut self, event: &Event) -> Option<Verdict> {
+        let verdict = match event {
+            Event::Limit { limit } => {
+                let (kind, text) = limit_kind(limit);
+                Verdict::of(kind, text)
+            }
+            Event::Exited { exited, status } if *exited == self.child => exit_verdict(*status),
+            _ => return None,
+        };
+        self.dead = true;
+        Some(verdict)
+    }
+
+    /// The channel is closed: the supervisor says why, shortly.
+    fn ended(&mut self, sandbox: &mut Sandbox) -> Result<Verdict> {
+        self.dead = true;
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < deadline {
+            if wait_readable(&[sandbox.fd()], deadline)?[0] {
+                if let Some(verdict) = self.event(sandbox, deadline)? {
+                    return Ok(verdict);
+                }
+            }
+        }
+        Ok(Verdict::of(Kind::Protocol, "its process closed the channel and did not end"))
+    }
+}
+
+fn exit_verdict(status: i32) -> Verdict {
+    const SIGXFSZ: i32 = 25;
+    const SIGXCPU: i32 = 24;
+    let signal = status & 0x7f;
+    match signal {
+        0 => Verdict::of(Kind::Exit, format!("its process ended by itself with exit code {}", (status >> 8) & 0xff)),
+        SIGXFSZ => Verdict::of(Kind::DiskLimit, "a file grew beyond the scratch folder's limit"),
+        SIGXCPU => Verdict::of(Kind::Timeout, "its process used up its processor time"),
+        _ => Verdict::of(Kind::Crash, format!("its process was killed by signal {signal} ({})", signal_name(signal))),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        2 => "SIGINT, interrupt",
+        4 => "SIGILL, illegal instruction: was it built for another CPU?",
+        6 => "SIGABRT, abort: an assertion or an uncaught C++ exception",
+        7 => "SIGBUS, bad memory access",
+        8 => "SIGFPE, integer division by zero",
+        9 => "SIGKILL",
+        11 => "SIGSEGV, segmentation fault: an index out of range or a wrong pointer",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => "unexpected",
+    }
+}
+
+fn describe(op: Op) -> &'static str {
+    match op {
+        Op::Import => "importing the file and building its kernels",
+        Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
+        Op::Call | Op::Audit => "running forward",
+    }
+}
+
+pub(crate) fn fill_random(buffer: &mut [u8]) -> Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        filled += rustix::rand::getrandom(&mut buffer[filled..], rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| ExecError::Io { what: "no randomness".to_owned(), source: error.into() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Trusted channels: JSON with its length in front, with file descriptors attached to the first byte.
+
+use crate::error::{ExecError, Result};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    io::{IoSlice, Read, Write},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    time::{Duration, Instant},
+};
+
+const MAX_FDS: usize = 64;
+
+/// One end of a trusted channel.
+pub(crate) struct Channel {
+    stream: UnixStream,
+}
+
+impl Channel {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self { stream }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    pub(crate) fn send(&mut self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        let body = serde_json::to_vec(message).map_err(ExecError::harness)?;
+        let head = (body.len() as u32).to_le_bytes();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(ExecError::harness("too many file descriptors for one message"));
+        }
+        sendmsg(&self.stream, &[IoSlice::new(&head)], &mut control, SendFlags::NOSIGNAL)
+            .map_err(|error| ExecError::harness(format!("its channel is closed ({error})")))?;
+        self.stream.write_all(&body).map_err(|error| ExecError::harness(format!("its channel is closed ({error})")))
+    }
+
+    /// The next message; `Ok(None)` when none has begun before `deadline`.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self, deadline: Instant) -> Result<Option<T>> {
+        if !wait_readable(&[self.fd()], deadline)?[0] {
+            return Ok(None);
+        }
+        let mut head = [0; 4];
+        self.read(&mut head)?;
+        let mut body = vec![0; u32::from_le_bytes(head) as usize];
+        self.read(&mut body)?;
+        serde_json::from_slice(&body).map(Some).map_err(ExecError::harness)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.stream.read_exact(buffer).map_err(|_| ExecError::harness("it ended without an answer"))
+    }
+}
+
+/// Which of `fds` can be read (or are closed) before `deadline`; all false when it passed.
+pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Instant) -> Result<Vec<bool>> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => return Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(ExecError::Io { what: "cannot wait".to_owned(), source: error.into() }),
+        }
+    }
+}
+
+/// Far enough for what is bounded elsewhere.
+pub(crate) fn soon(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds)
+}

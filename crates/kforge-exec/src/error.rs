@@ -1,0 +1,43 @@
+//! What can go wrong with our own machinery, as opposed to a candidate, which is data.
+
+use kforge_types::SandboxReport;
+
+/// A failure that is not the candidate's.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The problem cannot be judged.
+    #[error("{0}")]
+    Problem(String),
+    /// Less sandbox than was demanded.
+    #[error("the sandbox reaches level `{}` only ({}); run `kforge doctor` for the reason, or lower --require-sandbox", level(.0), .0.missing.join("; "))]
+    Sandbox(SandboxReport),
+    /// The harness ended or said something unexpected.
+    #[error("the evaluator's own process failed: {0}; run again with KFORGE_LOG=debug, and report it if it stays")]
+    Harness(String),
+    /// An operating-system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+fn level(report: &SandboxReport) -> String {
+    format!("{:?}", report.level).to_lowercase()
+}
+
+impl ExecError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    pub(crate) fn harness(what: impl std::fmt::Display) -> Self {
+        Self::Harness(what.to_string())
+    }
+}
+
+/// The usual result of this crate.
+pub type Result<T> = std::result::Result<T, ExecError>;

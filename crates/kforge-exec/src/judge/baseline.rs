@@ -1,0 +1,277 @@
+//! What a candidate must beat: eager, torch.compile, max-autotune, in cells of the same kind that never saw it.
+//!
+//! Their times are kept by content, so that a later session starts only the fastest; that one is measured again
+//! beside every candidate, and a short control finds out whether what is kept still holds.
+
+use super::{
+    BaselineChoice, Observer, Session,
+    arm::{Arm, How},
+    spec::{Role, Special},
+    timing::RING,
+    verify::OWN,
+};
+use crate::{
+    cell::{Cell, Op},
+    error::Result,
+    memory::StoredFile,
+};
+use kforge_types::{Baseline, Summary, short_hash};
+use serde::{Deserialize, Serialize};
+use std::{
+    os::fd::BorrowedFd,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+const FORM: u32 = 1;
+const ROUNDS: usize = 6;
+const CONTROL_CALLS: usize = 6;
+/// Beyond this the machine is another than when the times were kept.
+const DRIFT: f64 = 0.25;
+const COMPILE_LIMIT: Duration = Duration::from_secs(300);
+const AUTOTUNE_LIMIT: Duration = Duration::from_secs(60);
+const EAGER: &str = "eager";
+
+#[derive(Default)]
+pub(crate) struct Baselines {
+    known: Vec<Baseline>,
+    control: Option<(String, Arm)>,
+    ready: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    form: u32,
+    measured_at: String,
+    baselines: Vec<Baseline>,
+}
+
+impl Baselines {
+    pub(crate) fn list(&self) -> Vec<Baseline> {
+        self.known.clone()
+    }
+
+    pub(crate) fn slowest_us(&self) -> Option<f64> {
+        self.known.iter().filter_map(|b| b.median_us).max_by(f64::total_cmp)
+    }
+
+    pub(crate) fn take_control(&mut self) -> Option<(String, Arm)> {
+        self.control.take()
+    }
+
+    pub(crate) fn put_control(&mut self, name: String, arm: Arm) {
+        self.control = Some((name, arm));
+    }
+
+    fn fastest(&self) -> Option<&Baseline> {
+        let timed = self.known.iter().filter(|b| b.median_us.is_some());
+        timed.min_by(|a, b| f64::total_cmp(&a.median_us.unwrap_or(f64::MAX), &b.median_us.unwrap_or(f64::MAX)))
+    }
+}
+
+impl BaselineChoice {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Eager => &[EAGER],
+            Self::Auto | Self::All => &[EAGER, "compile", "max-autotune"],
+        }
+    }
+
+    fn limit(self, name: &str) -> Duration {
+        match (self, name) {
+            (Self::Auto, "max-autotune") => AUTOTUNE_LIMIT,
+            _ => COMPILE_LIMIT,
+        }
+    }
+}
+
+impl Session {
+    /// Once per session: the fastest baseline runs and waits.
+    pub(crate) fn ensure_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+        if self.baselines.ready {
+            return Ok(());
+        }
+        let file = self.baseline_file();
+        let wanted = self.options.baselines.names();
+        let kept = self.read_kept(&file).filter(|kept| {
+            wanted.iter().all(|name| {
+                let found = kept.baselines.iter().find(|b| b.name == *name);
+                // A baseline that was cut off by the ordinary limit is tried again when all are wanted.
+                found.is_some_and(|b| b.median_us.is_some() || self.options.baselines != BaselineChoice::All)
+            })
+        });
+        if let Some(kept) = kept {
+            self.baselines.known = kept.baselines;
+            self.baselines.known.retain(|b| wanted.contains(&b.name.as_str()));
+            self.baselines.known.iter_mut().for_each(|b| b.cached = true);
+            if self.start_control(observer)? {
+                self.baselines.ready = true;
+                return Ok(());
+            }
+        }
+        self.measure_all(observer)?;
+        let kept = Kept {
+            form: FORM,
+            measured_at: jiff::Timestamp::now().to_string(),
+            baselines: self.baselines.known.clone(),
+        };
+        self.write_kept(&file, kept);
+        self.baselines.ready = true;
+        Ok(())
+    }
+
+    /// Starts the fastest kept baseline; false when its time has drifted and all must be measured anew.
+    fn start_control(&mut self, observer: &dyn Observer) -> Result<bool> {
+        let Some(fastest) = self.baselines.fastest().cloned() else { return Ok(false) };
+        let Ok((mut arm, _seconds)) = self.start(&fastest.name, observer)? else { return Ok(false) };
+        let mut times = Vec::new();
+        for number in 0..CONTROL_CALLS {
+            times.extend(self.baseline_call(&mut arm, number)?);
+        }
+        let (Some(now), Some(then)) = (Summary::of(&times), fastest.median_us) else { return Ok(false) };
+        let ratio = now.median / then;
+        if ratio > 1.0 + DRIFT || ratio < 1.0 / (1.0 + DRIFT) {
+            tracing::info!("{} drifted from {then:.0} us to {:.0} us: measuring again", fastest.name, now.median);
+            return Ok(false);
+        }
+        self.baselines.control = Some((fastest.name, arm));
+        Ok(true)
+    }
+
+    fn measure_all(&mut self, observer: &dyn Observer) -> Result<()> {
+        let mut arms: Vec<(Baseline, Option<Arm>)> = Vec::new();
+        for name in self.options.baselines.names() {
+            let mut entry = empty(name);
+            match self.start(name, observer)? {
+                Ok((arm, seconds)) => {
+                    entry.compile_s = Some(seconds);
+                    arms.push((entry, Some(arm)));
+                }
+                Err(note) => {
+                    entry.note = note;
+                    arms.push((entry, None));
+                }
+            }
+        }
+        observer.stage("timing baselines");
+        let mut times: Vec<Vec<f64>> = vec![Vec::new(); arms.len()];
+        for round in 0..ROUNDS {
+            for (index, (_, arm)) in arms.iter_mut().enumerate() {
+                if let Some(arm) = arm {
+                    for call in 0..2 {
+                        times[index].extend(self.baseline_call(arm, 2 * round + call)?);
+                    }
+                }
+            }
+        }
+        for ((entry, _), sample) in arms.iter_mut().zip(&times) {
+            if let Some(summary) = Summary::of(sample) {
+                entry.median_us = Some(summary.median);
+                entry.p20 = Some(summary.p20);
+                entry.p80 = Some(summary.p80);
+                entry.n = summary.n;
+            } else if entry.note.is_empty() {
+                "its output does not pass the checks".clone_into(&mut entry.note);
+            }
+        }
+        self.baselines.known = arms.iter().map(|(entry, _)| entry.clone()).collect();
+        let fastest = self.baselines.fastest().map(|b| b.name.clone());
+        self.baselines.control = arms
+            .into_iter()
+            .find(|(entry, _)| Some(&entry.name) == fastest.as_ref())
+            .and_then(|(entry, arm)| Some((entry.name, arm?)));
+        Ok(())
+    }
+
+    /// A cell with the reference inside and one call behind it; `Err` holds a note for the table.
+    fn start(&mut self, name: &str, observer: &dyn Observer) -> Result<std::result::Result<(Arm, f64), String>> {
+        observer.stage(&match name {
+            EAGER => "starting baseline eager".to_owned(),
+            _ => format!("compiling baseline {name} (kept for the next time)"),
+        });
+        let mut sandbox = self.enter(Role::Baseline)?;
+        let inductor = self.inductor_cache()?;
+        let maker = self.spec_maker();
+        let file = self.problem_file.display().to_string();
+        let special = Special { baseline: name, ..Special::default() };
+        let spec = maker.spec(Role::Baseline, &self.problem_source, &file, special);
+        let env = maker.environment(sandbox.scratch(), Some(&inductor));
+        let weights = maker.weights()?;
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(StoredFile::fd).collect();
+        let sizes = (self.opened.input_bytes, self.opened.output_bytes);
+        let cell = Cell::spawn(&mut sandbox, &spec, &env, sizes, &fds)?;
+        let mut arm = Arm::new(sandbox, cell, true);
+        let limit = self.options.baselines.limit(name);
+        for op in [Op::Import, Op::Construct(0)] {
+            if let Err(verdict) = arm.ask(op, limit)? {
+                return Ok(Err(verdict.reason));
+            }
+        }
+        let begun = Instant::now();
+        let set = self.referee.set(0, OWN, 0)?;
+        match arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(limit))? {
+            Ok(_) => Ok(Ok((arm, begun.elapsed().as_secs_f64()))),
+            Err(verdict) if verdict.kind == Some(kforge_types::Kind::Timeout) => {
+                Ok(Err(format!("not run: compiling takes more than {} s (--baselines all waits)", limit.as_secs())))
+            }
+            Err(verdict) => Ok(Err(format!("did not run: {}", first_line(&verdict.reason)))),
+        }
+    }
+
+    fn baseline_call(&mut self, arm: &mut Arm, number: usize) -> Result<Option<f64>> {
+        let set = self.referee.set(0, OWN, number % RING)?;
+        let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(COMPILE_LIMIT))?;
+        Ok(called.ok().map(|sample| sample.inside_us))
+    }
+
+    fn baseline_file(&self) -> PathBuf {
+        let key = short_hash(&[
+            self.opened.key.as_str(),
+            &self.device.name,
+            &self.device.threads.to_string(),
+            &self.versions.torch,
+            &self.versions.compiler,
+        ]);
+        self.options.cache.join("baselines").join(format!("{key}.json"))
+    }
+
+    fn read_kept(&self, file: &PathBuf) -> Option<Kept> {
+        if self.options.fresh {
+            return None;
+        }
+        let kept: Kept = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+        (kept.form == FORM).then_some(kept)
+    }
+
+    /// Not being able to keep times costs time later, nothing else.
+    fn write_kept(&self, file: &PathBuf, kept: Kept) {
+        let write = || -> std::io::Result<()> {
+            if let Some(parent) = file.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+            std::fs::write(&temporary, serde_json::to_string_pretty(&kept)?)?;
+            std::fs::rename(&temporary, file)
+        };
+        if let Err(error) = write() {
+            tracing::warn!("baseline times could not be kept: {error}");
+        }
+    }
+}
+
+fn empty(name: &str) -> Baseline {
+    Baseline {
+        name: name.to_owned(),
+        median_us: None,
+        p20: None,
+        p80: None,
+        n: 0,
+        cached: false,
+        compile_s: None,
+        note: String::new(),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,94 @@
+//! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
+
+use super::EvalOptions;
+use crate::{error::Result, memory::StoredFile, referee::Opened};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::Path};
+
+/// Whose code a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Candidate,
+    Baseline,
+}
+
+/// How a cell differs from an ordinary one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Special<'a> {
+    /// `eager`, `compile` or `max-autotune`.
+    pub(crate) baseline: &'a str,
+    /// Own kernels become no-ops.
+    pub(crate) skip_kernels: bool,
+    /// Triton's kernels are interpreted.
+    pub(crate) interpret: bool,
+    /// Triton's recorded launches are compiled.
+    pub(crate) ahead_of_time: bool,
+}
+
+pub(crate) struct SpecMaker<'a> {
+    pub(crate) options: &'a EvalOptions,
+    pub(crate) opened: &'a Opened,
+    pub(crate) store: &'a Path,
+}
+
+impl SpecMaker<'_> {
+    pub(crate) fn spec(&self, role: Role, source: &str, filename: &str, special: Special<'_>) -> Value {
+        let per_call = self.opened.contract.params == Some(kforge_types::Params::PerCall);
+        json!({
+            "role": if role == Role::Baseline { "baseline" } else { "candidate" },
+            "baseline": special.baseline,
+            "source": source,
+            "filename": filename,
+            "search_path": if role == Role::Baseline { self.opened.search_path.clone() } else { Vec::new() },
+            "variants": self.opened.variants.iter().map(for_cell).collect::<Vec<_>>(),
+            "input_bytes": self.opened.input_bytes,
+            "output_bytes": self.opened.output_bytes,
+            "threads": self.options.threads,
+            "prepare": !per_call,
+            "skip_kernels": special.skip_kernels,
+            "triton": special.interpret,
+            "aot": special.ahead_of_time,
+            "arch": self.options.arch,
+        })
+    }
+
+    pub(crate) fn environment(&self, scratch: &Path, inductor: Option<&Path>) -> BTreeMap<String, String> {
+        let inside = |name: &str| scratch.join(name).to_string_lossy().into_owned();
+        let math = match self.opened.contract.math {
+            Some(kforge_types::Math::Fast) => "fast",
+            _ => "exact",
+        };
+        let cache = inductor.map_or_else(|| inside("cache"), |path| path.to_string_lossy().into_owned());
+        BTreeMap::from(
+            [
+                ("HOME", inside("home")),
+                ("TMPDIR", inside("tmp")),
+                ("KFORGE_BUILD_DIR", inside("build")),
+                ("KFORGE_MATH", math.to_owned()),
+                ("KFORGE_TOOLCHAINS", self.options.toolchains.to_string()),
+                ("TORCH_EXTENSIONS_DIR", inside("build")),
+                ("TORCHINDUCTOR_CACHE_DIR", cache),
+                ("TRITON_CACHE_DIR", inside("cache")),
+                ("MAX_JOBS", self.options.threads.to_string()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        )
+    }
+
+    pub(crate) fn weights(&self) -> Result<Vec<StoredFile>> {
+        self.opened
+            .variants
+            .iter()
+            .map(|variant| {
+                let name = variant.get("weights_file").and_then(Value::as_str).unwrap_or_default();
+                StoredFile::open(&self.store.join(name))
+            })
+            .collect()
+    }
+}
+
+fn for_cell(variant: &Map<String, Value>) -> Map<String, Value> {
+    const TOLD: [&str; 8] =
+        ["init", "input_skeleton", "output_skeleton", "inputs", "outputs", "weights", "aliases_allowed", "training"];
+    variant.iter().filter(|(key, _)| TOLD.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+}

@@ -1,0 +1,270 @@
+//! Timing: arms interleaved, caches cold, every output verified, two clocks, and inputs never seen before.
+
+use super::{
+    Session,
+    arm::{Arm, Called, How, Sample},
+    clock::{self, Clock},
+    outcome::Outcome,
+    verify::OWN,
+};
+use crate::error::Result;
+use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median, ratio_of_medians};
+use std::time::{Duration, Instant};
+
+/// Input sets that are called again and again.
+pub(crate) const RING: usize = 4;
+/// Sets that a cell sees once, or fewer where they are large.
+const UNSEEN: usize = 10;
+const UNSEEN_BYTES: usize = 1 << 30;
+const FEWEST_BLOCKS: usize = 5;
+const MOST_BLOCKS: usize = 60;
+const WARM_CALLS: usize = 5;
+const NARROW: f64 = 0.01;
+/// A candidate may be this much slower on inputs it has never seen before it is called caching. Honest kernels in the
+/// corpus stay below 1.15 on a shared two-core machine; a cache that saves less than this gains nothing worth lying for.
+const UNSEEN_RATIO: f64 = 1.3;
+const WHOLE_LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(Default)]
+struct Blocks {
+    candidate: Vec<Vec<f64>>,
+    baseline: Vec<Vec<f64>>,
+    candidate_samples: Vec<Sample>,
+    baseline_samples: Vec<Sample>,
+}
+
+impl Session {
+    pub(crate) fn time(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        let Some((name, mut control)) = self.baselines.take_control() else {
+            outcome.provisional = true;
+            outcome.pass("timing", "no baseline could be measured");
+            return Ok(true);
+        };
+        let timed = self.time_against(arm, &mut control, &name, outcome);
+        self.baselines.put_control(name, control);
+        timed
+    }
+
+    fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Result<bool> {
+        let blocks = match self.run_blocks(arm, control)? {
+            Ok(blocks) => blocks,
+            Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
+        };
+        outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
+        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples) else {
+            return Ok(true);
+        };
+        let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
+        let Some(own) = Summary::of(&inside) else { return Ok(true) };
+        let detail = format!(
+            "inside {:.1} us, outside {:.1} us, the outside clock resolves {:.1} us",
+            own.median,
+            report.outside_us,
+            3.0 * report.spread_us
+        );
+        if report.clock == Clock::Lie {
+            let text = format!(
+                "forward claims {:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
+                own.median, report.outside_us
+            );
+            return Ok(outcome.fail("two clocks", Verdict::of(Kind::Clock, text)));
+        }
+        outcome.pass("two clocks", detail);
+        let (unseen, seen) = match self.unseen(arm)? {
+            Ok(pair) => pair,
+            Err(verdict) => return Ok(outcome.fail("unseen inputs", verdict)),
+        };
+        if let Some(verdict) = caching(&unseen, &seen) {
+            return Ok(outcome.fail("unseen inputs", verdict));
+        }
+        let unseen_median = median(&unseen);
+        outcome.pass("unseen inputs", describe_unseen(&unseen, &seen));
+        let warm = self.warm(arm)?;
+        if let Some(verdict) = arm.late_write() {
+            return Ok(outcome.fail("late write", verdict));
+        }
+        outcome.pass("late write", "outputs stayed as they were handed over");
+        let scale = if report.clock == Clock::Outside { report.outside_us / own.median } else { 1.0 };
+        self.publish(outcome, name, &blocks, own, scale, &report, unseen_median, warm);
+        Ok(true)
+    }
+
+    /// ABBA or BAAB by chance, until the interval is narrow or the blocks that the baseline's cost allows are done.
+    fn run_blocks(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Blocks, Verdict>> {
+        let mut blocks = Blocks::default();
+        let begun = Instant::now();
+        let mut planned = MOST_BLOCKS;
+        let mut turn = 0;
+        while blocks.candidate.len() < planned {
+            let mut chance = [0; 2];
+            crate::cell::fill_random(&mut chance)?;
+            let candidate_first = chance[0] & 1 == 0;
+            let order = [candidate_first, !candidate_first, !candidate_first, candidate_first];
+            let (mut of_candidate, mut of_baseline) = (Vec::new(), Vec::new());
+            let mut baseline_cost = Duration::ZERO;
+            for is_candidate in order {
+                let number = (turn + usize::from(chance[1])) % RING;
+                turn += 1;
+                let set = self.referee.set(0, OWN, number)?;
+                let how = How::cold(self.call_limit());
+                let started = Instant::now();
+                // What a candidate leaves running must not slow the baseline.
+                if let Some(verdict) = arm.freeze(!is_candidate)? {
+                    return Ok(Err(verdict));
+                }
+                let side: &mut Arm = if is_candidate { arm } else { control };
+                let called: Called = side.call(&mut self.referee, &mut self.evictor, &set, how)?;
+                match (called, is_candidate) {
+                    (Ok(sample), true) => {
+                        of_candidate.push(sample.inside_us);
+                        blocks.candidate_samples.push(sample);
+                    }
+                    (Ok(sample), false) => {
+                        baseline_cost += started.elapsed();
+                        of_baseline.push(sample.inside_us);
+                        blocks.baseline_samples.push(sample);
+                    }
+                    (Err(verdict), true) => return Ok(Err(verdict)),
+                    (Err(verdict), false) => {
+                        return Err(crate::ExecError::harness(format!("the baseline failed: {}", verdict.reason)));
+                    }
+                }
+            }
+            if let Some(verdict) = arm.freeze(false)? {
+                return Ok(Err(verdict));
+            }
+            blocks.candidate.push(of_candidate);
+            blocks.baseline.push(of_baseline);
+            // The plan follows from the baseline's cost alone: a candidate cannot earn fewer repeats by being slow.
+            let block_cost = 2.0 * baseline_cost.as_secs_f64();
+            let affordable = self.options.time_budget.as_secs_f64() / block_cost.max(1e-6);
+            planned = planned.min((affordable as usize).clamp(FEWEST_BLOCKS, MOST_BLOCKS));
+            let enough = blocks.candidate.len() >= FEWEST_BLOCKS;
+            if enough && (begun.elapsed() > WHOLE_LIMIT || narrow(&blocks)) {
+                break;
+            }
+        }
+        Ok(Ok(blocks))
+    }
+
+    /// Sets this cell has never seen, each beside one that it has: a cache cannot be faster on both.
+    fn unseen(&mut self, arm: &mut Arm) -> Result<std::result::Result<(Vec<f64>, Vec<f64>), Verdict>> {
+        let bytes = self.opened.input_bytes + 3 * self.opened.output_bytes;
+        let count = (UNSEEN_BYTES / bytes.max(1)).clamp(3, UNSEEN);
+        let (mut unseen, mut seen) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            for (set_number, times) in [(RING + number, &mut unseen), (number % RING, &mut seen)] {
+                let set = self.referee.set(0, OWN, set_number)?;
+                let how = How::cold(self.call_limit());
+                match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                    Ok(sample) => times.push(sample.inside_us),
+                    Err(verdict) => return Ok(Err(verdict)),
+                }
+            }
+        }
+        Ok(Ok((unseen, seen)))
+    }
+
+    fn warm(&mut self, arm: &mut Arm) -> Result<Option<f64>> {
+        let mut times = Vec::new();
+        for number in 0..WARM_CALLS {
+            let set = self.referee.set(0, OWN, number % RING)?;
+            let how = How::untimed(self.call_limit());
+            if let Ok(sample) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                times.push(sample.inside_us);
+            }
+        }
+        Ok(median(&times))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn publish(
+        &mut self,
+        outcome: &mut Outcome,
+        name: &str,
+        blocks: &Blocks,
+        own: Summary,
+        scale: f64,
+        report: &clock::ClockReport,
+        unseen_median_us: Option<f64>,
+        warm_median_us: Option<f64>,
+    ) {
+        let baseline_times: Vec<f64> = blocks.baseline.concat();
+        outcome.speedup = ratio(blocks).map(|(center, interval)| {
+            (center / scale, Interval { low: interval.low / scale, high: interval.high / scale })
+        });
+        outcome.baseline =
+            median(&baseline_times).map(|median_us| BaselineRef { name: name.to_owned(), median_us });
+        outcome.provisional = matches!(report.clock, Clock::Unresolved | Clock::Outside);
+        outcome.evidence = Evidence::Measured;
+        outcome.timing = Some(Timing {
+            median_us: own.median * scale,
+            p20: own.p20 * scale,
+            p80: own.p80 * scale,
+            n: own.n,
+            clock: if report.clock == Clock::Outside { "outside" } else { "inside" }.to_owned(),
+            outside_median_us: report.outside_us,
+            warm_median_us,
+            unseen_median_us,
+            cold: self.evictor.describe(),
+            prepare_s: outcome.prepare_s,
+            framework_share: outcome.framework_share,
+        });
+        let (passed, detail) = self.physical_floor(own.median * scale);
+        outcome.checks.push(kforge_types::Check { name: "physical floor".to_owned(), passed, detail });
+    }
+
+    /// On a CPU the floor only flags: caches of other cores and prefetchers make it soft.
+    fn physical_floor(&self, time_us: f64) -> (bool, String) {
+        let bytes = (self.opened.input_bytes + self.opened.output_bytes) as f64;
+        if bytes < 2.0 * self.device.last_level_cache as f64 {
+            return (true, "not applied: the data fits into twice the last-level cache".to_owned());
+        }
+        let bandwidth = self.evictor.bandwidth();
+        let floor_us = bytes / bandwidth * 1e6;
+        let detail = format!("{floor_us:.0} us at {:.1} GB/s measured here", bandwidth / 1e9);
+        (time_us >= 0.95 * floor_us, detail)
+    }
+}
+
+fn ratio(blocks: &Blocks) -> Option<(f64, Interval)> {
+    ratio_of_medians(&blocks.baseline, &blocks.candidate, blocks.candidate.len() as u64)
+}
+
+fn narrow(blocks: &Blocks) -> bool {
+    ratio(blocks).is_some_and(|(center, interval)| interval.relative_half_width(center) <= NARROW)
+}
+
+/// Slower on the unseen by more than noise, in the middle and at the quick end.
+fn caching(unseen: &[f64], seen: &[f64]) -> Option<Verdict> {
+    let (new, old) = (Summary::of(unseen)?, Summary::of(seen)?);
+    let slower = new.median > UNSEEN_RATIO * old.median && new.p20 > old.p80;
+    slower.then(|| {
+        let text = format!(
+            "takes {:.1} us on inputs it has never seen, {:.1} us on those it has: results are remembered, not computed",
+            new.median, old.median
+        );
+        Verdict::of(Kind::Caching, text)
+    })
+}
+
+fn describe_unseen(unseen: &[f64], seen: &[f64]) -> String {
+    match (median(unseen), median(seen)) {
+        (Some(new), Some(old)) => {
+            format!("{:.1} us on {} unseen sets, {:.1} us on seen ones", new, unseen.len(), old)
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_told_from_noise() {
+        let seen = [100.0, 104.0, 98.0, 101.0, 99.0];
+        assert!(caching(&[101.0, 99.0, 120.0, 103.0, 100.0], &seen).is_none());
+        assert!(caching(&[160.0, 171.0, 158.0, 180.0, 166.0], &seen).is_some());
+    }
+}

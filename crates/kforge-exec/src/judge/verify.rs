@@ -1,0 +1,232 @@
+//! Building a candidate and finding out whether its outputs are right. Nothing here is timed.
+
+use super::{
+    Session,
+    arm::{Arm, How},
+    outcome::Outcome,
+    spec::{Role, Special},
+};
+use crate::{
+    cell::{Cell, Op},
+    error::Result,
+    referee::Repeat,
+    sandbox::Sandbox,
+};
+use kforge_types::{Evidence, Kind, Operators, Params, Verdict};
+use std::{os::fd::BorrowedFd, time::Instant};
+
+pub(crate) const OWN: &str = "own";
+const SLICE: &str = "slice";
+const CANDIDATE_FILE: &str = "candidate.py";
+
+impl Session {
+    /// Forks a cell for the candidate in its sandbox.
+    pub(crate) fn candidate_cell(&self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
+        let maker = self.spec_maker();
+        let spec = maker.spec(Role::Candidate, source, CANDIDATE_FILE, special);
+        let env = maker.environment(sandbox.scratch(), None);
+        let weights = maker.weights()?;
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(crate::memory::StoredFile::fd).collect();
+        Cell::spawn(sandbox, &spec, &env, (self.opened.input_bytes, self.opened.output_bytes), &fds)
+    }
+
+    /// Builder first, then the cell that finds the builder's objects in the same scratch.
+    pub(crate) fn build(
+        &mut self,
+        source: &str,
+        outcome: &mut Outcome,
+        observer: &dyn super::Observer,
+    ) -> Result<Option<Arm>> {
+        observer.stage("building");
+        let begun = Instant::now();
+        let mut sandbox = self.enter(Role::Candidate)?;
+        outcome.sandbox = sandbox.report.clone();
+        outcome.stage("sandbox", begun.elapsed().as_secs_f64());
+        let begun = Instant::now();
+        let mut builder = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout)?;
+        outcome.stage("build", begun.elapsed().as_secs_f64());
+        if let Err(verdict) = built {
+            // Importing is also running: only what the toolchain took too long for is a build that timed out.
+            outcome.log = sandbox.log.text();
+            outcome.fail("build", verdict);
+            return Ok(None);
+        }
+        // Whatever the builder left running must not be there when its cell is.
+        sandbox.clear()?;
+        outcome.evidence = Evidence::Compiled;
+        outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
+        let mut cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout)? {
+            outcome.log = sandbox.log.text();
+            outcome.fail("import", verdict);
+            return Ok(None);
+        }
+        Ok(Some(Arm::new(sandbox, cell, self.opened.mutates_inputs)))
+    }
+
+    /// Every variant and distribution; the problem's own sizes and weights last, so that timing goes on from them.
+    pub(crate) fn verify(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        for variant in (1..self.opened.variants.len()).chain([0]) {
+            let first_limit = self.options.timeout;
+            match arm.construct(variant, first_limit)? {
+                Err(verdict) => return Ok(outcome.fail("construct", verdict)),
+                Ok(answer) if variant == 0 => {
+                    outcome.prepare_s = answer.inside_ns as f64 / 1e9;
+                    let detail = match answer.a {
+                        0 => "all of the reference's weights found a place".to_owned(),
+                        n => format!("{n} of the reference's weights found no place by name or shape"),
+                    };
+                    outcome.pass("weights", detail);
+                }
+                Ok(_) => {}
+            }
+            if !self.verify_variant(arm, variant, outcome)? {
+                return Ok(false);
+            }
+        }
+        if self.opened.contract.params == Some(Params::PerCall) && !self.verify_swapped_weights(arm, outcome)? {
+            return Ok(false);
+        }
+        outcome.evidence = Evidence::CorrectOnly;
+        Ok(true)
+    }
+
+    fn verify_variant(&mut self, arm: &mut Arm, variant: usize, outcome: &mut Outcome) -> Result<bool> {
+        let described = self.opened.variants[variant]["described"].as_str().unwrap_or_default().to_owned();
+        let distributions: Vec<String> = match variant {
+            0 => self.opened.distributions.clone(),
+            _ => self.opened.distributions.iter().take(2).cloned().collect(),
+        };
+        let mut first = true;
+        for distribution in &distributions {
+            let limit = if first { self.options.timeout } else { self.call_limit() };
+            let repeat = if variant == 0 && first { Repeat::First } else { Repeat::No };
+            first = false;
+            let set = self.referee.set(variant, distribution, 0)?;
+            let how = How { repeat, ..How::untimed(limit) };
+            let name = format!("values: {distribution}{described}");
+            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                Err(verdict) => return Ok(outcome.fail(&name, verdict)),
+                Ok(sample) => outcome.pass(&name, format!("largest error {:.2} of what is allowed", sample.error)),
+            }
+        }
+        if variant > 0 {
+            return Ok(true);
+        }
+        Ok(self.verify_repeat(arm, outcome)? && self.verify_slice(arm, outcome)?)
+    }
+
+    fn verify_repeat(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        let set = self.referee.set(0, OWN, 0)?;
+        let how = How { repeat: Repeat::Again, ..How::untimed(self.call_limit()) };
+        match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+            Err(verdict) => Ok(outcome.fail("same input twice", verdict)),
+            Ok(sample) if sample.repeated => {
+                outcome.pass("same input twice", "equal bit by bit");
+                Ok(true)
+            }
+            Ok(_) if self.opened.contract.deterministic == Some(true) => {
+                let text = "two runs on the same input differ; the contract demands equal bits";
+                Ok(outcome.fail("same input twice", Verdict::of(Kind::Nondeterministic, text)))
+            }
+            Ok(_) => {
+                outcome.pass("same input twice", "differ by less than a quarter of the tolerance");
+                Ok(true)
+            }
+        }
+    }
+
+    /// Right after the set it was made from: an output that is remembered by part of its input is found out.
+    fn verify_slice(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        let set = self.referee.set(0, SLICE, 0)?;
+        let how = How::untimed(self.call_limit());
+        match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+            Err(verdict) => Ok(outcome.fail("one slice changed", verdict)),
+            Ok(_) => {
+                outcome.pass("one slice changed", "the output follows");
+                Ok(true)
+            }
+        }
+    }
+
+    fn verify_swapped_weights(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        for variant in [1, 0] {
+            if let Err(verdict) = arm.ask(Op::LoadWeights(variant as u64), self.call_limit())? {
+                return Ok(outcome.fail("weights changed between calls", verdict));
+            }
+            let set = self.referee.set(variant, OWN, 0)?;
+            let how = How::untimed(self.call_limit());
+            if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                return Ok(outcome.fail("weights changed between calls", verdict));
+            }
+        }
+        outcome.pass("weights changed between calls", "the output follows");
+        Ok(true)
+    }
+
+    /// Who computes: framework operators by name and time, and whether the candidate's own kernels matter at all.
+    pub(crate) fn audit(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
+        let set = self.referee.set(0, OWN, 1)?;
+        let limit = self.call_limit();
+        let inputs = set.inputs.bytes();
+        arm.cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
+        let mut operators = String::new();
+        match arm.ask(Op::Audit, limit)? {
+            Err(verdict) => return Ok(outcome.fail("audit", verdict)),
+            Ok(answer) => {
+                operators = operators + &arm.cell.detail_text().replace('\n', ", ");
+                let share = answer.b as f64 / answer.inside_ns.max(1) as f64;
+                outcome.framework_share = Some(share.clamp(0.0, 1.0));
+            }
+        }
+        if self.opened.contract.operators == Some(Operators::Own) && !operators.is_empty() {
+            let text = format!("framework operators compute ({operators}); the contract wants own kernels only");
+            return Ok(outcome.fail("operators", Verdict::of(Kind::FrameworkOperator, text)));
+        }
+        let named = if operators.is_empty() { "none".to_owned() } else { operators };
+        outcome.pass("framework operators", named);
+        self.audit_own_kernels(arm, source, outcome)
+    }
+
+    /// The same candidate with its kernels switched off: if the output is still right, they were a decoy.
+    fn audit_own_kernels(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
+        let special = Special { skip_kernels: true, interpret: self.options.is_triton(), ..Special::default() };
+        let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
+        let limit = self.options.timeout;
+        let set = self.referee.set(0, OWN, 0)?;
+        let inputs = set.inputs.bytes();
+        cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
+        cell.output.bytes_mut().fill(0xFF);
+        for op in [Op::Import, Op::Construct(0)] {
+            if cell.ask(&mut arm.sandbox, op, limit)?.is_err() {
+                outcome.pass("own kernels", "nothing works without them");
+                return Ok(true);
+            }
+        }
+        let Ok(answer) = cell.ask(&mut arm.sandbox, Op::Audit, limit)? else {
+            outcome.pass("own kernels", "nothing works without them");
+            return Ok(true);
+        };
+        self.referee.output.bytes_mut().copy_from_slice(cell.output.bytes());
+        let still_right = self.referee.compare(&set, Repeat::No)?.failure().is_none();
+        match (answer.a, still_right) {
+            (0, true) => {
+                outcome.pass("own kernels", "none ran: framework operators only");
+                outcome.verdict.kind = Some(Kind::FrameworkOnly);
+                Ok(true)
+            }
+            (launches, true) => {
+                let text = format!(
+                    "the output is right without the candidate's own kernels ({launches} launches were skipped): \
+                     they do not contribute to it"
+                );
+                Ok(outcome.fail("own kernels", Verdict::of(Kind::FakeKernel, text)))
+            }
+            (launches, false) => {
+                outcome.pass("own kernels", format!("the output depends on them ({launches} launches)"));
+                Ok(true)
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The trusted Python process that knows the problem, seen from here.
+
+use crate::{
+    channel::{Channel, soon},
+    error::{ExecError, Result},
+    memory::{Shared, StoredFile},
+    zygote::Zygote,
+};
+use kforge_types::{Contract, Kind, ProblemReport};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+/// What the referee says of an opened problem.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Opened {
+    /// With every default filled in.
+    pub(crate) contract: Contract,
+    pub(crate) key: String,
+    pub(crate) report: ProblemReport,
+    pub(crate) variants: Vec<Map<String, Value>>,
+    pub(crate) distributions: Vec<String>,
+    pub(crate) input_bytes: usize,
+    pub(crate) output_bytes: usize,
+    pub(crate) mutates_inputs: bool,
+    pub(crate) search_path: Vec<PathBuf>,
+    pub(crate) proven: bool,
+}
+
+/// One set of inputs, mapped from the store.
+pub(crate) struct InputSet {
+    pub(crate) id: String,
+    pub(crate) inputs: StoredFile,
+}
+
+/// How an output compares with the truth.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Compared {
+    pub(crate) kind: String,
+    pub(crate) text: String,
+    pub(crate) error: f64,
+}
+
+impl Compared {
+    pub(crate) fn failure(&self) -> Option<Kind> {
+        (!self.kind.is_empty()).then(|| Kind::from_name(&self.kind).unwrap_or(Kind::Numeric))
+    }
+}
+
+/// Whether an output is one of two runs on the same input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    No,
+    First,
+    Again,
+}
+
+/// How a problem is opened.
+pub(crate) struct OpenRequest<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) contract: &'a Contract,
+    pub(crate) store: &'a Path,
+    pub(crate) fresh: bool,
+    pub(crate) reduced: bool,
+    pub(crate) threads: usize,
+    pub(crate) limit_s: u64,
+}
+
+pub(crate) struct Referee {
+    channel: Channel,
+    /// A private copy of the last output, which no cell ever sees.
+    pub(crate) output: Shared,
+    store: PathBuf,
+    /// Whether some distribution tells the contract's precision from the next lower one.
+    pub(crate) proven: bool,
+    sets: BTreeMap<(usize, String, usize), Rc<InputSet>>,
+    limit_s: u64,
+}
+
+impl Referee {
+    pub(crate) fn open(zygote: &mut Zygote, request: &OpenRequest<'_>) -> Result<(Self, Opened)> {
+        #[derive(Deserialize)]
+        struct Loaded {
+            contract: Value,
+        }
+        let mut channel = zygote.fork_referee(request.threads)?;
+        let load = json!({"do": "load", "path": request.path});
+        let loaded: Loaded = ask(&mut channel, &load, &[], request.limit_s, "loading the problem")?;
+        let declared = Contract::from_json(&loaded.contract.to_string())
+            .map_err(|error| ExecError::Problem(format!("{error}; its keys are described in `kforge eval --help`")))?;
+        let contract = request.contract.clone().over(declared);
+        let mut secret = [0; 32];
+        crate::cell::fill_random(&mut secret)?;
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let message = json!({
+            "do": "open", "contract": contract, "store": request.store,
+            "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
+        });
+        let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
+        let output = Shared::new("kforge-private", opened.output_bytes)?;
+        let _: Value =
+            ask(&mut channel, &json!({"do": "attach"}), &[output.fd()], request.limit_s, "examining the problem")?;
+        let store = request.store.join(&opened.key);
+        let proven = opened.proven;
+        Ok((Self { channel, output, store, proven, sets: BTreeMap::new(), limit_s: request.limit_s }, opened))
+    }
+
+    pub(crate) fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// Makes or finds a set of inputs with its truth.
+    pub(crate) fn set(&mut self, variant: usize, distribution: &str, number: usize) -> Result<Rc<InputSet>> {
+        #[derive(Deserialize)]
+        struct Made {
+            id: String,
+            file: PathBuf,
+            proven: bool,
+        }
+        let key = (variant, distribution.to_owned(), number);
+        if let Some(found) = self.sets.get(&key) {
+            return Ok(Rc::clone(found));
+        }
+        let message = json!({"do": "set", "variant": variant, "distribution": distribution, "number": number});
+        let made: Made = ask(&mut self.channel, &message, &[], self.limit_s, "computing the truth")?;
+        self.proven = made.proven;
+        let set = Rc::new(InputSet { id: made.id, inputs: StoredFile::open(&made.file)? });
+        self.sets.insert(key, Rc::clone(&set));
+        Ok(set)
+    }
+
+    /// Compares the private copy of an output with the truth of `set`, and with an earlier run where asked to.
+    pub(crate) fn compare(&mut self, set: &InputSet, repeat: Repeat) -> Result<Compared> {
+        let message = json!({
+            "do": "compare", "id": set.id,
+            "remember": matches!(repeat, Repeat::First), "again": matches!(repeat, Repeat::Again),
+        });
+        ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
+    }
+}
+
+fn ask<T: DeserializeOwned>(
+    channel: &mut Channel,
+    message: &Value,
+    fds: &[std::os::fd::BorrowedFd<'_>],
+    limit_s: u64,
+    what: &str,
+) -> Result<T> {
+    channel.send(message, fds)?;
+    let answer: Value = channel.receive(soon(limit_s))?.ok_or_else(|| {
+        ExecError::Problem(format!(
+            "{what} took more than {limit_s} s: make the problem smaller, or raise the limit with --problem-timeout"
+        ))
+    })?;
+    if let Some(text) = answer.get("problem_error").and_then(Value::as_str) {
+        return Err(ExecError::Problem(text.to_owned()));
+    }
+    if let Some(text) = answer.get("internal_error").and_then(Value::as_str) {
+        return Err(ExecError::harness(text));
+    }
+    serde_json::from_value(answer).map_err(ExecError::harness)
+}

@@ -1,0 +1,101 @@
+//! The system-call filter of cells, compiled here and installed by the harness just before hostile code is loaded.
+//!
+//! Two programs, because one has one answer: what is refused (`EPERM`), and what must look absent so that libc
+//! falls back to a call that can be inspected (`clone3`, whose flags lie in memory that a filter cannot read).
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+const EPERM: u32 = 1;
+const ENOSYS: u32 = 38;
+const AF_UNIX: u64 = 1;
+/// `CLONE_NEW*`: namespaces that a cell must not make for itself.
+const CLONE_NEW: [u64; 8] =
+    [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x80];
+
+/// System-call numbers of one architecture.
+struct Numbers {
+    arch: TargetArch,
+    refused: &'static [i64],
+    socket: i64,
+    clone: i64,
+    clone3: i64,
+}
+
+// ptrace, process_vm_readv/writev, bpf, perf_event_open, mount, umount2, setns, unshare, keyctl, add_key, request_key,
+// userfaultfd, io_uring_*, init/finit/delete_module, kexec_load, open_by_handle_at, pidfd_getfd, pivot_root, chroot,
+// swapon/off, reboot, settimeofday, clock_settime, adjtimex, acct, quotactl, kcmp, process_madvise, new mount API.
+const X86_64: &[i64] = &[
+    101, 310, 311, 321, 298, 165, 166, 308, 272, 250, 248, 249, 323, 425, 426, 427, 175, 313, 176, 246, 304, 438, 155,
+    161, 167, 168, 169, 164, 227, 159, 163, 179, 312, 440, 428, 429, 430, 431, 432, 433, 442,
+];
+const AARCH64: &[i64] = &[
+    117, 270, 271, 280, 241, 40, 39, 268, 97, 219, 217, 218, 282, 425, 426, 427, 105, 273, 106, 104, 265, 438, 41, 51,
+    224, 225, 142, 170, 112, 171, 89, 60, 272, 440, 428, 429, 430, 431, 432, 433, 442,
+];
+
+fn numbers() -> Option<Numbers> {
+    if cfg!(target_arch = "x86_64") {
+        Some(Numbers { arch: TargetArch::x86_64, refused: X86_64, socket: 41, clone: 56, clone3: 435 })
+    } else if cfg!(target_arch = "aarch64") {
+        Some(Numbers { arch: TargetArch::aarch64, refused: AARCH64, socket: 198, clone: 220, clone3: 435 })
+    } else {
+        None
+    }
+}
+
+/// The compiled programs as bytes; empty where this architecture has no table, which lowers the sandbox level.
+#[must_use]
+pub(crate) fn programs() -> Vec<Vec<u8>> {
+    if !cfg!(target_os = "linux") {
+        return Vec::new();
+    }
+    numbers().and_then(|numbers| compile(&numbers).ok()).unwrap_or_default()
+}
+
+fn compile(numbers: &Numbers) -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = numbers.refused.iter().map(|&n| (n, Vec::new())).collect();
+    let not_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, AF_UNIX)?;
+    refused.insert(numbers.socket, vec![SeccompRule::new(vec![not_unix])?]);
+    let mut namespaces = Vec::new();
+    for flag in CLONE_NEW {
+        let bit = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag)?;
+        namespaces.push(SeccompRule::new(vec![bit])?);
+    }
+    refused.insert(numbers.clone, namespaces);
+    let absent = BTreeMap::from([(numbers.clone3, Vec::new())]);
+    [(absent, ENOSYS), (refused, EPERM)]
+        .into_iter()
+        .map(|(rules, code)| {
+            let filter =
+                SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(code), numbers.arch)?;
+            let program: BpfProgram = filter.try_into()?;
+            Ok(to_bytes(&program))
+        })
+        .collect()
+}
+
+fn to_bytes(program: &BpfProgram) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(program.len() * 8);
+    for instruction in program {
+        bytes.extend(instruction.code.to_ne_bytes());
+        bytes.extend([instruction.jt, instruction.jf]);
+        bytes.extend(instruction.k.to_ne_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn both_programs_compile_to_whole_instructions() {
+        let programs = programs();
+        assert_eq!(programs.len(), 2);
+        assert!(programs.iter().all(|program| !program.is_empty() && program.len() % 8 == 0));
+    }
+}

@@ -1,0 +1,139 @@
+//! The Python process that has torch imported and forks everything else.
+
+use crate::{
+    channel::{Channel, soon},
+    error::{ExecError, Result},
+    log::Log,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// What the environment of cells is made of; nothing else of the user's environment gets in.
+const PASSED: [&str; 8] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", "SDKROOT"];
+
+const IMPORT_LIMIT_S: u64 = 180;
+
+/// Versions that the zygote reports when it is ready.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ready {
+    pub(crate) python: String,
+    pub(crate) torch: String,
+    pub(crate) threads: usize,
+}
+
+/// A running zygote; dropping it ends it and everything it forked.
+pub(crate) struct Zygote {
+    channel: Channel,
+    process: Child,
+    log: Log,
+    pub(crate) ready: Ready,
+}
+
+impl Zygote {
+    /// Starts the interpreter; with `torch` false only the sandbox can be tried.
+    pub(crate) fn start(python: &Path, harness: &Path, threads: usize, torch: bool) -> Result<Self> {
+        let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
+        let (read, write) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| ExecError::Io {
+                what: "cannot make a pipe".to_owned(),
+                source: error.into(),
+            })?;
+        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())
+            .map_err(|error| ExecError::Io { what: "cannot pass a channel".to_owned(), source: error.into() })?;
+        let output = Stdio::from(write.try_clone().map_err(ExecError::io("cannot copy a pipe"))?);
+        let mut command = Command::new(python);
+        command
+            .args(["-I", "-X", "utf8"])
+            .arg(harness.join("kforge_harness").join("zygote.py"))
+            .arg(theirs.as_raw_fd().to_string())
+            .args(if torch { &[][..] } else { &["--no-torch"][..] })
+            .env_clear()
+            .envs(clean_environment(threads))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(Stdio::from(write))
+            .process_group(0);
+        let process = command
+            .spawn()
+            .map_err(ExecError::io(format!("cannot start {}; name another one with --python", python.display())))?;
+        drop(theirs);
+        drop(command);
+        let mut zygote = Self { channel: Channel::new(ours), process, log: Log::drain(read), ready: Ready::default() };
+        match zygote.channel.receive(soon(IMPORT_LIMIT_S)) {
+            Ok(Some(ready)) => zygote.ready = ready,
+            Ok(None) => return Err(ExecError::harness(format!("importing torch took more than {IMPORT_LIMIT_S} s"))),
+            Err(_) => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                return Err(ExecError::harness(format!("Python ended early: {}", zygote.log.text().trim())));
+            }
+        }
+        Ok(zygote)
+    }
+
+    /// Forks a child for `message`; returns its end of a new channel.
+    pub(crate) fn fork(&mut self, message: &Value) -> Result<Channel> {
+        let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
+        self.channel.send(message, &[theirs.as_fd()])?;
+        let answer: Option<Value> = self.channel.receive(soon(30))?;
+        answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
+        Ok(Channel::new(ours))
+    }
+
+    /// Forks the referee. It runs the user's own problem, so it gets the user's environment, less the secrets.
+    pub(crate) fn fork_referee(&mut self, threads: usize) -> Result<Channel> {
+        let env: BTreeMap<String, String> = std::env::vars().filter(|(name, _)| !looks_secret(name)).collect();
+        let python_path: Vec<String> =
+            std::env::var("PYTHONPATH").unwrap_or_default().split(':').map(str::to_owned).collect();
+        let cwd = std::env::current_dir().map_err(ExecError::io("the working folder is gone"))?;
+        self.fork(&json!({
+            "role": "referee", "env": env, "python_path": python_path, "cwd": cwd, "threads": threads,
+        }))
+    }
+
+    pub(crate) fn log_text(&self) -> String {
+        self.log.text()
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // Referee and supervisors end by themselves when their channels close; this is for one that hangs.
+        if let Some(group) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+fn clean_environment(threads: usize) -> Vec<(OsString, OsString)> {
+    let mut made: Vec<(OsString, OsString)> =
+        PASSED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?))).collect();
+    let fixed = [
+        ("OMP_NUM_THREADS", threads.to_string()),
+        ("MKL_NUM_THREADS", threads.to_string()),
+        ("USER", "kforge".to_owned()),
+        ("LOGNAME", "kforge".to_owned()),
+        ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ("TORCHINDUCTOR_COMPILE_THREADS", "1".to_owned()),
+    ];
+    made.extend(fixed.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+    made
+}
+
+/// The problem is trusted, but a key that it does not need should not be in one more process.
+fn looks_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    ["API_KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| upper.contains(word))
+}
+

@@ -1,0 +1,5 @@
+//! Fixtures by glob, the generated page, and hostile input.
+
+mod fixtures;
+mod hostile;
+mod page;

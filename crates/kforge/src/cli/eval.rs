@@ -1,0 +1,284 @@
+//! `kforge eval`: judge candidates.
+
+use super::{Usage, printer::Printer};
+use crate::{target, view};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use kforge_exec::{
+    BaselineChoice, CacheDirs, EvalOptions, Session, machine,
+    python::{self, PythonRequest},
+};
+use kforge_types::{
+    Contract, EvalResult, Evidence, Finding, Kind, Math, Operators, Params, Precision, Redraw, SandboxLevel, Severity,
+    Target, Verdict,
+};
+use std::{path::PathBuf, time::Duration};
+
+/// Judge candidates: right or wrong, and how much faster than the best that PyTorch offers.
+///
+/// Every candidate is built and run in a sandbox and asked for outputs only. Inputs come from secret seeds, every
+/// output is compared with a float64 truth in another process, also those of timed calls. The speedup is against
+/// the fastest of the baselines, with a 95 % interval.
+///
+/// Exit code: 0 correct, 10 mismatch, 11 runtime error, 12 compilation failure, 13 generation failure or guardrail,
+/// 2 wrong use or a problem that cannot be judged, 70 a failure of kforge itself. For several candidates: 0 if all
+/// are correct, else that of the first one that is not.
+///
+/// A problem may declare a contract, which the flags below override:
+///   KFORGE = dict(mul="fp32", acc="fp32", math="exact", params="constant", inputs="redraw",
+///                 shapes=[dict(batch_size=3)], deterministic=False, operators="any")
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct EvalArgs {
+    /// The problem: a Python file with Model, get_inputs and get_init_inputs.
+    problem: PathBuf,
+    /// One or more candidates; they share one warm worker and are judged in this order.
+    #[arg(required = true)]
+    candidates: Vec<PathBuf>,
+    /// Accelerator and programming model (see `kforge targets`).
+    #[arg(long, default_value = "cpu/cpp")]
+    target: Target,
+    /// Architecture that kernels are compiled for where there is no device to ask [default: the target's].
+    #[arg(long)]
+    arch: Option<String>,
+    /// Print one JSON object per candidate and line on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Which baselines to measure: auto leaves out max-autotune where it compiles for more than a minute.
+    #[arg(long, value_enum, default_value = "auto")]
+    baselines: BaselineArg,
+    /// Verify only, time nothing.
+    #[arg(long)]
+    no_timing: bool,
+    /// Threads of every arm [default: all cores].
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Seconds that building, constructing or one call may take.
+    #[arg(long, default_value_t = 120.0)]
+    timeout: f64,
+    /// Seconds that examining the problem may take.
+    #[arg(long, default_value_t = 120)]
+    problem_timeout: u64,
+    /// Seconds of timed calls per candidate, about.
+    #[arg(long, default_value_t = 1.0)]
+    time_budget: f64,
+    /// Memory of one candidate's processes together, in GiB.
+    #[arg(long, default_value_t = 4.0)]
+    memory: f64,
+    /// Draw new secret inputs and measure baselines anew instead of using kept ones.
+    #[arg(long)]
+    fresh: bool,
+    /// Lowest precision allowed: strict (the inputs' own), tf32, or mixed (bf16 multiply, fp32 accumulate).
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionArg>,
+    /// Allow approximate transcendental functions and -ffast-math.
+    #[arg(long)]
+    fast_math: bool,
+    /// Weights may change between calls: `prepare` is not called.
+    #[arg(long)]
+    params_per_call: bool,
+    /// Use only values that get_inputs gives, under secret seeds.
+    #[arg(long)]
+    given_inputs: bool,
+    /// Demand equal bits for equal inputs.
+    #[arg(long)]
+    deterministic: bool,
+    /// Only the candidate's own kernels may compute.
+    #[arg(long)]
+    own_operators: bool,
+    /// Refuse to run with less sandbox than this (see `kforge doctor`).
+    #[arg(long, value_enum, default_value = "none")]
+    require_sandbox: SandboxArg,
+    /// Do not use namespaces even where they are allowed: the sandbox is then `partial`.
+    #[arg(long)]
+    no_namespaces: bool,
+    /// Switch a source rule off (see `kforge guard --list`); may be repeated.
+    #[arg(long, value_name = "RULE")]
+    allow_rule: Vec<String>,
+    /// Switch all source rules off; the checks at run time stay.
+    #[arg(long)]
+    no_guard: bool,
+    /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
+    #[arg(long)]
+    python: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum BaselineArg {
+    Auto,
+    All,
+    Eager,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PrecisionArg {
+    Strict,
+    Tf32,
+    Mixed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SandboxArg {
+    Full,
+    Partial,
+    None,
+}
+
+/// A candidate as read from disk, or the verdict that it is none.
+struct Candidate {
+    name: String,
+    source: Result<String, Verdict>,
+    findings: Vec<Finding>,
+}
+
+pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
+    let pack = target::find(&args.target).map_err(|error| Usage(error.to_string()))?;
+    let problem = read(&args.problem, "the problem")?;
+    let candidates: Vec<Candidate> = args.candidates.iter().map(|path| inspect(args, path)).collect::<Result<_, _>>()?;
+    let mut session: Option<Session> = None;
+    let mut code = 0;
+    for candidate in &candidates {
+        let result = match &candidate.source {
+            Err(verdict) => refused(args, &problem, candidate, verdict.clone()),
+            Ok(source) => {
+                if session.is_none() {
+                    session = Some(Session::open(options(args, &pack, printer)?, &args.problem, printer)?);
+                }
+                let Some(open) = session.as_mut() else { continue };
+                let mut result = open.judge(&candidate.name, source, printer)?;
+                result.findings.clone_from(&candidate.findings);
+                result
+            }
+        };
+        printer.idle();
+        let text = if args.json { serde_json::to_string(&result)? } else { view::result(&result, printer.width()) };
+        printer.answer(&text);
+        if code == 0 {
+            code = result.state.exit_code();
+        }
+    }
+    Ok(code)
+}
+
+fn read(path: &PathBuf, what: &str) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Usage(format!("cannot read {what} {}: {error}", path.display())).into())
+}
+
+/// What can be said of a candidate before anything runs.
+fn inspect(args: &EvalArgs, path: &PathBuf) -> anyhow::Result<Candidate> {
+    let name = path.display().to_string();
+    let bytes = read(path, "the candidate")?;
+    let refuse = |verdict| Candidate { name: name.clone(), source: Err(verdict), findings: Vec::new() };
+    let Ok(source) = String::from_utf8(bytes) else {
+        return Ok(refuse(Verdict::of(Kind::Syntax, "the file is not UTF-8 text")));
+    };
+    if source.contains('\0') {
+        return Ok(refuse(Verdict::of(Kind::Syntax, "the file contains NUL bytes")));
+    }
+    let allowed: Vec<String> = if args.no_guard {
+        kforge_guard::rules().iter().map(|rule| rule.name.to_owned()).collect()
+    } else {
+        args.allow_rule.clone()
+    };
+    let report = kforge_guard::check(&source, &allowed);
+    if report.empty {
+        return Ok(refuse(Verdict::of(Kind::Empty, "the file has no code")));
+    }
+    let hard: Vec<&Finding> = report.findings.iter().filter(|f| f.severity == Severity::Hard).collect();
+    let verdict = hard.first().map(|first| {
+        let more = if hard.len() > 1 { format!(" ({} more findings)", hard.len() - 1) } else { String::new() };
+        let text = format!("{}: {}\n  line {}: {}{more}", first.rule, first.message, first.line, first.excerpt.trim());
+        Verdict::of(Kind::Guardrail, text)
+    });
+    Ok(Candidate { name, source: verdict.map_or(Ok(source), Err), findings: report.findings })
+}
+
+/// The result of a candidate that never ran.
+fn refused(args: &EvalArgs, problem: &[u8], candidate: &Candidate, verdict: Verdict) -> EvalResult {
+    EvalResult {
+        version: kforge_types::RESULT_VERSION,
+        problem_file: args.problem.display().to_string(),
+        candidate_file: candidate.name.clone(),
+        hash: kforge_types::content_hash(&[problem, candidate.name.as_bytes()]),
+        target: args.target.clone(),
+        state: verdict.state,
+        kind: verdict.kind,
+        evidence: Evidence::Syntax,
+        reason: verdict.reason,
+        speedup: None,
+        speedup_ci: None,
+        baseline: None,
+        baselines: Vec::new(),
+        candidate: None,
+        checks: Vec::new(),
+        contract: contract(args),
+        precision: String::new(),
+        provisional: false,
+        sandbox: kforge_types::SandboxReport { level: SandboxLevel::None, missing: vec!["nothing ran".to_owned()] },
+        stages_s: std::collections::BTreeMap::new(),
+        device: machine::cpu(args.threads.unwrap_or_else(machine::default_threads)),
+        versions: kforge_types::Versions {
+            kforge: env!("CARGO_PKG_VERSION").to_owned(),
+            os: machine::os(),
+            ..Default::default()
+        },
+        problem: kforge_types::ProblemReport::default(),
+        findings: candidate.findings.clone(),
+        log: String::new(),
+    }
+}
+
+fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> anyhow::Result<EvalOptions> {
+    let request = PythonRequest::from_environment(args.python.clone());
+    let env = python::ensure(&request, printer)?;
+    let cache = CacheDirs::from_environment()?.create("eval").context("preparing the cache")?;
+    if !(args.timeout.is_finite() && args.timeout > 0.0 && args.time_budget.is_finite() && args.time_budget > 0.0) {
+        return Err(Usage("--timeout and --time-budget take positive numbers of seconds".to_owned()).into());
+    }
+    Ok(EvalOptions {
+        python: env.executable,
+        cache,
+        target: args.target.clone(),
+        arch: args.arch.clone().unwrap_or_else(|| pack.default_arch.clone()),
+        toolchains: serde_json::to_value(&pack.toolchain)?,
+        contract: contract(args),
+        baselines: match args.baselines {
+            BaselineArg::Auto => BaselineChoice::Auto,
+            BaselineArg::All => BaselineChoice::All,
+            BaselineArg::Eager => BaselineChoice::Eager,
+        },
+        threads: args.threads.unwrap_or_else(machine::default_threads).max(1),
+        timeout: Duration::from_secs_f64(args.timeout),
+        problem_timeout: Duration::from_secs(args.problem_timeout.max(1)),
+        time_budget: Duration::from_secs_f64(args.time_budget),
+        fresh: args.fresh,
+        no_timing: args.no_timing,
+        require_sandbox: match args.require_sandbox {
+            SandboxArg::Full => SandboxLevel::Full,
+            SandboxArg::Partial => SandboxLevel::Partial,
+            SandboxArg::None => SandboxLevel::None,
+        },
+        namespaces: !args.no_namespaces,
+        memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,
+    })
+}
+
+fn contract(args: &EvalArgs) -> Contract {
+    let (mul, acc) = match args.precision {
+        None => (None, None),
+        Some(PrecisionArg::Strict) => (Some(Precision::Fp32), Some(Precision::Fp32)),
+        Some(PrecisionArg::Tf32) => (Some(Precision::Tf32), Some(Precision::Fp32)),
+        Some(PrecisionArg::Mixed) => (Some(Precision::Bf16), Some(Precision::Fp32)),
+    };
+    Contract {
+        mul,
+        acc,
+        math: args.fast_math.then_some(Math::Fast),
+        params: args.params_per_call.then_some(Params::PerCall),
+        inputs: args.given_inputs.then_some(Redraw::Given),
+        shapes: Vec::new(),
+        deterministic: args.deterministic.then_some(true),
+        operators: args.own_operators.then_some(Operators::Own),
+    }
+}
+

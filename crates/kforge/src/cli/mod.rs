@@ -1,0 +1,92 @@
+//! The command line: one file per command. Only this module prints or decides on an exit code.
+
+mod doctor;
+mod eval;
+mod guard;
+mod printer;
+mod targets;
+
+use clap::{Parser, Subcommand};
+use printer::Printer;
+use std::process::ExitCode;
+
+/// Judge and make faster kernels for PyTorch modules.
+///
+/// A problem is a Python file in KernelBench's form (Model, get_inputs, get_init_inputs); a candidate is a Python
+/// file that defines NewModel (or ModelNew) with its kernels inside. Start with:
+///
+///   kforge eval examples/softmax/problem.py examples/softmax/cpu_cpp.py
+#[derive(Parser)]
+#[command(name = "kforge", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Eval(Box<eval::EvalArgs>),
+    Guard(guard::GuardArgs),
+    Doctor(doctor::DoctorArgs),
+    Targets(targets::TargetsArgs),
+}
+
+/// The machinery failed; the input may be fine.
+const OWN_FAILURE: u8 = 70;
+/// The input cannot be used.
+const USAGE: u8 = 2;
+
+pub(crate) fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { USAGE } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("KFORGE_LOG"))
+        .with_writer(std::io::stderr)
+        .init();
+    let printer = Printer::new();
+    let done = match cli.command {
+        Command::Eval(args) => eval::eval(&args, &printer),
+        Command::Guard(args) => guard::guard(&args, &printer),
+        Command::Doctor(args) => doctor::doctor(&args, &printer),
+        Command::Targets(args) => targets::targets(&args, &printer),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            printer.note(&format!("error: {error:#}"));
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+/// What the user can mend by another input or flag is 2; everything else is ours.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    use kforge_exec::{ExecError, python::PythonError};
+    match error.downcast_ref::<ExecError>() {
+        Some(ExecError::Problem(_) | ExecError::Sandbox(_)) => return USAGE,
+        Some(ExecError::Harness(_) | ExecError::Io { .. }) => return OWN_FAILURE,
+        None => {}
+    }
+    if error.downcast_ref::<Usage>().is_some() || error.downcast_ref::<PythonError>().is_some() {
+        return USAGE;
+    }
+    OWN_FAILURE
+}
+
+/// A mistake in how kforge was called.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}

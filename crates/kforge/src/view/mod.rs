@@ -1,0 +1,23 @@
+//! Results as text for people. Nothing here decides anything.
+
+mod doctor;
+mod result;
+
+pub(crate) use doctor::doctor;
+pub(crate) use result::result;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+/// A plain table without lines, as wide as the terminal.
+fn table(width: Option<u16>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.unwrap_or(140));
+    table
+}
+
+/// Tables pad their last column; files and diffs should not show it.
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+}
