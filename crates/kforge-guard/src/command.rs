@@ -129,11 +129,18 @@ impl Checker<'_, '_> {
             let fine = match value {
                 Value::Expr(expression) if expression.is("none") => continue,
                 Value::Opaque => continue,
+                Value::Parameter(function, i) => {
+                    let mut arguments = self.names.arguments(*function, *i).peekable();
+                    if arguments.peek().is_none() {
+                        continue;
+                    }
+                    arguments.all(|argument| good(self, argument))
+                }
                 Value::Expr(expression) => good(self, *expression),
                 Value::Item(list) => {
                     list.is_any(&["list", "tuple"]) && list.children().all(|element| good(self, element))
                 }
-                Value::Function(_) => false,
+                Value::Function(_) | Value::TooMany => false,
             };
             if !fine {
                 return false;

@@ -17,6 +17,7 @@ pub(crate) struct Context<'a> {
     pub(crate) reach: Reach,
     /// Places that are assigned to or deleted: names, attributes and elements.
     pub(crate) stores: Vec<Node<'a>>,
+    store_ids: BTreeSet<usize>,
 }
 
 /// A module or a member of one that the source brings in, by statement or by call.
@@ -29,7 +30,13 @@ impl<'a> Context<'a> {
     pub(crate) fn new(ast: &'a Ast<'a>) -> Self {
         let names = Names::resolve(ast);
         let natives = native::collect(ast, &names.scopes);
-        Self { ast, names, natives, reach: Reach::collect(ast), stores: stores(ast) }
+        let stores = stores(ast);
+        let store_ids = stores.iter().map(|place| place.id()).collect();
+        Self { ast, names, natives, reach: Reach::collect(ast), stores, store_ids }
+    }
+
+    pub(crate) fn is_store(&self, node: Node<'_>) -> bool {
+        self.store_ids.contains(&node.id())
     }
 
     pub(crate) fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = Node<'a>> {

@@ -27,7 +27,7 @@ pub fn guardrails_page() -> String {
         let _ = writeln!(page, "| [`{0}`](#{0}) | {1} | {2} |", rule.name, word(rule), rule.summary());
     }
     for rule in rules() {
-        let _ = write!(page, "\n## {}\n\n*{}.* {}", rule.name, word(rule), rule.doc());
+        let _ = write!(page, "\n## {}\n\n*{}.* {}", rule.name, word(rule), rule.doc().replace("\n## ", "\n### "));
     }
     page
 }

@@ -25,6 +25,10 @@ pub(crate) struct Token {
     pub(crate) in_macro: bool,
 }
 
+/// Words that a value may follow.
+const STATEMENTS: &[&str] =
+    &["return", "else", "do", "case", "throw", "and", "or", "not", "co_return", "co_await", "co_yield"];
+
 /// One string of the candidate that reads like native code.
 pub(crate) struct Native {
     pub(crate) tokens: Vec<Token>,
@@ -51,12 +55,15 @@ impl Native {
         i.checked_sub(steps).and_then(|at| self.tokens.get(at)).map_or("", |token| token.text.as_str())
     }
 
-    /// Whether the token so many steps before can be the left side of `::`; in `return ::fork()` it is not.
+    /// Whether a type stands before the word, as in `void kill();`. What is declared is harmless until it is called.
+    pub(crate) fn is_declared(&self, i: usize) -> bool {
+        self.is_name(i, 1)
+    }
+
+    /// Whether the token so many steps before is a name, unlike the `return` in `return ::fork()`.
     fn is_name(&self, i: usize, steps: usize) -> bool {
         let token = i.checked_sub(steps).and_then(|at| self.tokens.get(at));
-        token.is_some_and(|token| {
-            token.kind == Kind::Word && !["return", "else", "do", "case"].contains(&token.text.as_str())
-        })
+        token.is_some_and(|token| token.kind == Kind::Word && !STATEMENTS.contains(&token.text.as_str()))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::scope::{Scopes, Value};
 use crate::text;
 
 /// More values for one name than this are dropped, and so are longer paths: nobody honest gets near.
-const MAX_PATHS: usize = 8;
+const MAX_PATHS: usize = 16;
 const MAX_PATH: usize = 160;
 /// A path that needs longer to settle was built to confuse.
 const MAX_ROUNDS: usize = 8;
@@ -66,6 +66,8 @@ pub(crate) struct Names<'a> {
     /// By scope, then by name.
     env: Vec<BTreeMap<&'a str, Paths>>,
     returns: BTreeMap<usize, Paths>,
+    /// Calls of each function of the file, by its node.
+    sites: BTreeMap<usize, Vec<Node<'a>>>,
 }
 
 impl<'a> Names<'a> {
@@ -79,7 +81,13 @@ impl<'a> Names<'a> {
                 }
             }
         }
-        let mut names = Self { scopes, paths: vec![Vec::new(); ast.len()], env, returns: BTreeMap::new() };
+        let mut names =
+            Self { scopes, paths: vec![Vec::new(); ast.len()], env, returns: BTreeMap::new(), sites: BTreeMap::new() };
+        for call in ast.all().filter(|node| node.is("call")) {
+            for function in names.callees(call).collect::<Vec<_>>() {
+                names.sites.entry(function.id()).or_default().push(call);
+            }
+        }
         for _ in 0..MAX_ROUNDS {
             // Children come after their parents, so the way back sees them first.
             for id in (0..ast.len()).rev() {
@@ -121,6 +129,12 @@ impl<'a> Names<'a> {
             Value::Function(function) => Some(*function),
             _ => None,
         })
+    }
+
+    /// What calls pass for the parameter of a function at a position.
+    pub(crate) fn arguments(&self, function: Node<'_>, i: usize) -> impl Iterator<Item = Node<'a>> {
+        let sites = self.sites.get(&function.id()).into_iter().flatten();
+        sites.filter_map(move |call| call.positional().nth(i))
     }
 
     /// Carries paths from values to names, from arguments to parameters and out of returns. True if something was new.
@@ -282,6 +296,11 @@ impl<'a> Names<'a> {
         }
         found
     }
+}
+
+/// A path as its author would write it.
+pub(crate) fn shown(path: &str) -> &str {
+    path.strip_prefix("builtins.").unwrap_or(path)
 }
 
 /// Whether a path is an object that the candidate made by calling something, not a module's own member.

@@ -14,9 +14,15 @@ pub(crate) enum Value<'a> {
     /// `for name in expression`.
     Item(Node<'a>),
     Function(Node<'a>),
-    /// Parameters, classes, results of unpacking and the like.
+    /// The parameter of a function at a position; its default is a value of its own.
+    Parameter(Node<'a>, usize),
+    /// Classes, results of unpacking and the like.
     Opaque,
+    /// More values than anybody honest gives to one name: nothing can be said about it.
+    TooMany,
 }
+
+const MAX_VALUES: usize = 64;
 
 struct Scope {
     parent: u32,
@@ -129,7 +135,12 @@ impl<'a> Scopes<'a> {
 
     fn bind(&mut self, name: Node<'a>, scope: u32, value: Value<'a>) {
         let (scope, name) = self.target(scope, name.text());
-        self.values[scope as usize].entry(name).or_default().push(value);
+        let values = self.values[scope as usize].entry(name).or_default();
+        match values.len() {
+            0..MAX_VALUES => values.push(value),
+            MAX_VALUES => values.push(Value::TooMany),
+            _ => {}
+        }
     }
 
     fn bind_node(&mut self, node: Node<'a>) {
@@ -227,15 +238,15 @@ impl<'a> Scopes<'a> {
 
     fn bind_parameters(&mut self, function: Node<'a>) {
         let inside = self.inside(function);
-        for parameter in function.field("parameters").into_iter().flat_map(Node::children) {
+        for (i, parameter) in function.field("parameters").into_iter().flat_map(Node::children).enumerate() {
             let name = parameter.field("name").or_else(|| {
                 parameter.subtree().find(|node| node.is("identifier") && !node.ancestors().any(|up| up.is("type")))
             });
             let Some(name) = name else { continue };
-            let value = parameter.field("value").map_or(Value::Opaque, Value::Expr);
-            self.bind(name, inside, value);
+            self.bind(name, inside, Value::Parameter(function, i));
             // A default is evaluated outside: `def f(torch=torch)` must not look for itself.
             if let Some(default) = parameter.field("value") {
+                self.bind(name, inside, Value::Expr(default));
                 let outside = self.of(function);
                 for node in default.subtree() {
                     self.of[node.id()] = outside;

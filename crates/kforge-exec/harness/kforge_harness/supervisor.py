@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import tempfile
 import time
 from typing import Any
 
@@ -124,6 +125,7 @@ class _Supervisor:
         os.close(log)
         scratch = self._policy.scratch
         os.environ.update(message["env"])
+        tempfile.tempdir = None  # found out at import, in the zygote; to be found out anew from TMPDIR
         os.chdir(scratch)
         sandbox.confine(self._policy, self._enforced)
         from . import cell

@@ -247,6 +247,10 @@ def _where(error: BaseException, module: types.ModuleType) -> str:
 def _kind(error: BaseException) -> str:
     if isinstance(error, _NotFound):
         return "not_found"
+    if isinstance(error, FileNotFoundError) or re.search(
+        r"\b(linker|ptxas)\b.* not found|Cannot find ptxas", str(error)
+    ):
+        return "toolchain"
     # These are what Triton's autotuner forgives a configuration.
     return (
         "resources"
@@ -337,8 +341,8 @@ def compile_launches(
 ) -> list[dict[str, Any]]:
     """One report per recorded launch: kernel, ok, kind, error, and where it compiled registers, shared, num_warps.
 
-    `kind` is ok, compile, resources (over the chip's limits, or refused by its assembler) or not_found (the kernel
-    cannot be reached from the module, which says nothing about it). An autotuned kernel whose first configuration
+    `kind` is ok, compile, resources (over the chip's limits, or refused by its assembler), not_found (the kernel
+    cannot be reached from the module) or toolchain (a tool is missing); the last two say nothing about the kernel. An autotuned kernel whose first configuration
     asks for too much is compiled with the others in turn, as the autotuner itself would pass over it; `config` says
     which one it was. Never raises.
     """

@@ -1,10 +1,11 @@
 """Repairs to Triton's interpreter, so that an honest kernel gives the numbers it would give on a GPU.
 
-Three things differ there and would refuse honest kernels or pass dishonest ones:
+Some things differ there and would refuse honest kernels or pass dishonest ones:
 
 * bfloat16 is kept as raw 16-bit patterns and its arithmetic is done on those patterns;
 * ``tl.dot`` ignores ``input_precision``, so that TF32 (Triton's default for float32) looks like float32;
-* libdevice functions either return None silently or complain about a missing ``_semantic``.
+* libdevice functions either return None silently or complain about a missing ``_semantic``;
+* older versions stumble over boolean arguments and over ``range`` with an argument as its end.
 """
 
 from __future__ import annotations
@@ -220,6 +221,25 @@ def _repair_libdevice(interp: Any) -> None:
             setattr(module, name, function)
 
 
+def _repair_scalars(interp: Any, tl: Any) -> None:
+    """Older versions stumble over a boolean argument, and over what NumPy no longer takes for an int."""
+    convert, patch = interp._implicit_cvt, interp._patch_lang_tensor
+
+    @functools.wraps(convert)
+    def implicit_cvt(arg: Any) -> Any:
+        if isinstance(arg, bool):
+            return tl.core.tensor(interp.TensorHandle(np.array([arg], dtype=np.bool_), tl.int1), tl.int1)
+        return convert(arg)
+
+    @functools.wraps(patch)
+    def patch_lang_tensor(tensor: Any, *scope: Any) -> None:
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: int(np.asarray(self.handle.data).item())
+
+    interp._implicit_cvt = implicit_cvt
+    interp._patch_lang_tensor = patch_lang_tensor
+
+
 def repair() -> None:
     """Apply all repairs; once per process, after Triton was imported with TRITON_INTERPRET=1."""
     interp = importlib.import_module("triton.runtime.interpreter")
@@ -227,3 +247,4 @@ def repair() -> None:
     _repair_bfloat16(interp, tl)
     _repair_dot(interp, tl)
     _repair_libdevice(interp)
+    _repair_scalars(interp, tl)

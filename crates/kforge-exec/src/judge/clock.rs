@@ -42,7 +42,9 @@ pub(crate) fn examine(candidate: &[Sample], trusted: &[Sample]) -> Option<ClockR
     let spread = usual.spread().max(1.0);
     let hidden = own.median - usual.median;
     let bound = (SPREADS * spread).max(SHARE * inside);
-    let clock = if hidden > bound && hidden > LIE_SHARE * inside {
+    // A noisy machine delays some calls of either arm; a lie shows in the quickest calls too.
+    let always_hidden = own.p20 - usual.p80;
+    let clock = if always_hidden > bound && always_hidden > LIE_SHARE * inside {
         Clock::Lie
     } else if hidden > bound {
         Clock::Outside

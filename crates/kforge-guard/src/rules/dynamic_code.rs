@@ -17,7 +17,7 @@
 
 use crate::ast::Node;
 use crate::context::{Context, Sink};
-use crate::resolve::within;
+use crate::resolve::{shown, within};
 use crate::scope::Value;
 
 const FUNCTIONS: &[&str] = &[
@@ -55,7 +55,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
     for (node, path) in context.references() {
         if FUNCTIONS.contains(&path) {
-            sink.at(node, format!("`{path}` runs code that cannot be read beforehand; {ADVICE}."));
+            sink.at(node, format!("`{}` runs code that cannot be read beforehand; {ADVICE}.", shown(path)));
         }
     }
     for node in context.ast.all() {
@@ -91,11 +91,11 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
 
 /// Whether `.so` is written in the expression or where its names are bound.
 fn is_shared_library(context: &Context<'_>, path: Node<'_>) -> bool {
-    let shows = |node: Node<'_>| node.subtree().any(|part| part.is("string_content") && part.text().rsplit('.').next() == Some("so"));
+    let shows = |node: Node<'_>| node.subtree().take(256).any(|part| part.is("string_content") && part.text().rsplit('.').next() == Some("so"));
     let bound = |name: Node<'_>| {
         context.names.scopes.values(name).iter().any(|value| matches!(value, Value::Expr(expression) if shows(*expression)))
     };
-    shows(path) || path.subtree().any(|part| part.is("identifier") && bound(part))
+    shows(path) || path.subtree().take(256).any(|part| part.is("identifier") && bound(part))
 }
 
 /// Characters that Python's normalisation of identifiers turns into ASCII letters. Greek and other scripts stay themselves.

@@ -52,7 +52,11 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     for node in context.ast.all() {
         match node.kind() {
             "call" => check_call(context, node, sink),
-            "identifier" | "attribute" | "subscript" if is_environment(context, node) => check_use(context, node, sink),
+            "subscript" if !context.is_store(node) && reads_copy(context, node) => {
+                let key = node.field("subscript").and_then(|key| context.names.constant(key));
+                read(node, key, sink);
+            }
+            "identifier" | "attribute" if is_environment(context, node) => check_use(context, node, sink),
             _ => {}
         }
     }
@@ -60,6 +64,10 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
 
 fn is_environment(context: &Context<'_>, node: Node<'_>) -> bool {
     context.names.any(node, |path| ["os.environ", "os.environb"].contains(&path))
+}
+
+fn reads_copy(context: &Context<'_>, node: Node<'_>) -> bool {
+    node.field("value").is_some_and(|value| context.names.is(value, "os.environ.copy()"))
 }
 
 fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
@@ -102,7 +110,7 @@ fn check_use(context: &Context<'_>, node: Node<'_>, sink: &mut Sink<'_>) {
     match (parent.kind(), node.role()) {
         ("subscript", "value") => {
             let key = parent.field("subscript").and_then(|key| context.names.constant(key));
-            if context.stores.contains(&parent) {
+            if context.is_store(parent) {
                 let value = parent.parent().and_then(|statement| statement.field("right"));
                 write(context, parent, key, value, sink);
             } else {

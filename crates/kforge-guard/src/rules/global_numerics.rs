@@ -49,7 +49,7 @@ const FUNCTIONS: &[&str] = &[
 const ADVICE: &str = "keep to the precision and the settings that the problem's contract gives";
 
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
-    let switches = |path: &str| FUNCTIONS.contains(&path) || path.starts_with("torch._C._set_");
+    let switches = |path: &str| FUNCTIONS.contains(&path) || (path.starts_with("torch._C._set_") && !is_made(path));
     for (node, path) in context.references() {
         if switches(path) {
             sink.at(node, format!("`{path}` changes how the whole process computes; {ADVICE}."));

@@ -54,6 +54,31 @@ const BUILDERS: &[&str] = &[
     "subprocess.check_output",
 ];
 
+/// Methods of containers, strings, files and paths.
+const PLAIN_METHODS: &[&str] = &[
+    "append",
+    "close",
+    "exists",
+    "format",
+    "get",
+    "items",
+    "keys",
+    "mkdir",
+    "pop",
+    "read",
+    "read_text",
+    "rmdir",
+    "split",
+    "stat",
+    "strip",
+    "touch",
+    "unlink",
+    "values",
+    "write",
+    "write_bytes",
+    "write_text",
+];
+
 const ADVICE: &str = "let the error escape or raise a clear one, and repair the kernel instead";
 
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
@@ -138,12 +163,11 @@ fn is_own_library(path: &str) -> bool {
     is_made(path) && ["kforge_rt", "ctypes", "torch.utils.cpp_extension"].iter().any(|module| within(path, module))
 }
 
-/// `len(x)`, `self.cache.get(key)`: names that the file does not define, and methods of containers.
+/// `len(x)`, `self.cache.get(key)`, `path.unlink()`: names that the file does not define, methods of containers and files.
 fn is_builtin_or_lookup(context: &Context<'_>, function: Node<'_>) -> bool {
-    let container = ["get", "pop", "append", "items", "keys", "values", "split", "strip", "format", "read", "close"];
     match function.kind() {
         "identifier" => context.names.scopes.values(function).is_empty(),
-        "attribute" => function.field("attribute").is_some_and(|name| container.contains(&name.text())),
+        "attribute" => function.field("attribute").is_some_and(|name| PLAIN_METHODS.contains(&name.text())),
         _ => false,
     }
 }

@@ -3,7 +3,8 @@
 //! ## What it does
 //! Looks for walks over the stack (`sys._getframe`, `inspect.stack`, `tb_frame`, `f_back`), over the heap
 //! (`gc.get_objects`, `__subclasses__`), into raw addresses (`ctypes.pythonapi`, `from_address` of something else than a
-//! tensor's `data_ptr()`), into `/proc` and `/dev/shm`, and for imports of `__main__` or of the harness.
+//! tensor's `data_ptr()`), into `/proc` and `/dev/shm`, for imports of `__main__` or of the harness, and for private members
+//! of `kforge_rt`.
 //!
 //! ## Why is this bad?
 //! A kernel needs its arguments and nothing else. Who looks around is looking for the expected result or for the clock.
@@ -16,7 +17,7 @@
 
 use crate::ast::Node;
 use crate::context::{Context, Sink};
-use crate::resolve::within;
+use crate::resolve::{is_made, within};
 use crate::scope::Value;
 
 const FUNCTIONS: &[&str] = &[
@@ -70,7 +71,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
         }
     }
     for (node, path) in context.references() {
-        if FUNCTIONS.contains(&path) || MODULES.contains(&path) {
+        if FUNCTIONS.contains(&path) || MODULES.contains(&path) || is_inside_of_runtime(path) {
             sink.at(node, format!("`{path}` looks outside the candidate; {ADVICE}."));
         }
     }
@@ -82,6 +83,11 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
             _ => {}
         }
     }
+}
+
+/// Members of the runtime that begin with `_` are its own, such as the marks of an audit.
+fn is_inside_of_runtime(path: &str) -> bool {
+    path.strip_prefix("kforge_rt._").is_some_and(|rest| !rest.starts_with('_') && !rest.contains('.') && !is_made(path))
 }
 
 fn check_attribute(node: Node<'_>, sink: &mut Sink<'_>) {
@@ -123,9 +129,9 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
 }
 
 fn is_data_pointer(context: &Context<'_>, address: Node<'_>) -> bool {
-    let mentions = |node: Node<'_>| node.subtree().any(|part| part.is("identifier") && part.text() == "data_ptr");
+    let mentions = |node: Node<'_>| node.subtree().take(256).any(|part| part.is("identifier") && part.text() == "data_ptr");
     let bound = |name: Node<'_>| {
         context.names.scopes.values(name).iter().any(|value| matches!(value, Value::Expr(expression) if mentions(*expression)))
     };
-    address.subtree().any(|part| part.is("identifier") && (part.text() == "data_ptr" || bound(part)))
+    address.subtree().take(256).any(|part| part.is("identifier") && (part.text() == "data_ptr" || bound(part)))
 }

@@ -39,6 +39,14 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
             _ => {}
         }
     }
+    // The grammar takes `type(x).__add__ = f` for a type alias, which has a plain name on its left.
+    for alias in context.of_kind("type_alias_statement") {
+        let target = alias.field("left").and_then(|left| left.children().next());
+        let Some(target) = target.filter(|target| !target.is_any(&["identifier", "generic_type"])) else { continue };
+        if target.subtree().find(|node| node.is("identifier")).is_none_or(|name| !["self", "cls"].contains(&name.text())) {
+            sink.at(alias, format!("Assigning to a member of a value's type changes the type for everybody; {ADVICE}."));
+        }
+    }
     for call in context.of_kind("call") {
         check_call(context, call, sink);
     }

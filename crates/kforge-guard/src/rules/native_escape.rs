@@ -4,7 +4,7 @@
 //! Reads the C++ in the candidate's strings as tokens, without comments, and looks for calls of `fork`, `exec*`, `system`,
 //! `popen`, `socket`, `ptrace`, `kill`, `dlopen` and their kin, for the same names in a macro, for `/proc` and `/dev/shm` in
 //! string literals, for the `syscall` instruction, and for includes by absolute path. Names that only contain these
-//! (`my_system(`) and methods (`queue.kill()`) pass.
+//! (`my_system(`), methods (`queue.kill()`) and declarations (`void kill();`) pass.
 //!
 //! ## Why is this bad?
 //! Native code can do what the rules forbid to Python.
@@ -65,8 +65,9 @@ const ADVICE: &str = "leave it out and compute from the arguments alone";
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     for native in &context.natives {
         for (i, token) in native.free_words() {
-            let taken = native.before(i, 1) == "&" && !matches!(native.before(i, 2), ")" | "]") && native.after(i) != "[";
-            let used = native.after(i) == "(" || token.in_macro || (taken && is_operand_start(native, i));
+            let called = native.after(i) == "(" && !native.is_declared(i);
+            let taken = native.before(i, 1) == "&" && matches!(native.before(i, 2), "=" | "(" | "," | "{" | "return");
+            let used = called || taken || token.in_macro;
             if CALLS.contains(&token.text.as_str()) && used {
                 sink.at_byte(token.at, format!("The native code uses `{}`, which a kernel has no need for; {ADVICE}.", token.text));
             }
@@ -75,15 +76,10 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// `&system` takes an address only where no value stands before the `&`.
-fn is_operand_start(native: &Native, i: usize) -> bool {
-    matches!(native.before(i, 2), "=" | "(" | "," | "{" | "return")
-}
-
 fn check_literals(native: &Native, sink: &mut Sink<'_>) {
     for (i, token) in native.tokens.iter().enumerate() {
         if native.before(i, 1) == "#include" && token.text.starts_with('/') || included_by_angle(native, i) {
-            sink.at_byte(token.at, format!("The native code includes a file by absolute path; include installed headers only, and {ADVICE}."));
+            sink.at_byte(token.at, "The native code includes a file by absolute path; include installed headers only.");
         }
         if token.kind != Kind::Literal {
             continue;

@@ -19,12 +19,15 @@ use crate::ast::Node;
 use crate::context::{Context, Sink};
 use crate::scope::Value;
 
+/// Keys are short expressions; a table of a million values is not searched at each use.
+const SEARCHED: usize = 256;
+
 const MESSAGE: &str = "A tensor's address decides here; keep only descriptors or graphs by address, never results, because the values at an address change.";
 
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     for node in context.ast.all() {
-        let address = is_address(context, node) || (node.is("identifier") && holds_address(context, node));
-        if address && is_deciding(node) {
+        let candidate = node.is_any(&["call", "attribute", "identifier"]) && is_deciding(node);
+        if candidate && (is_address(context, node) || (node.is("identifier") && holds_address(context, node))) {
             sink.at(node, MESSAGE);
         }
     }
@@ -44,7 +47,7 @@ fn is_address(context: &Context<'_>, node: Node<'_>) -> bool {
 
 fn holds_address(context: &Context<'_>, name: Node<'_>) -> bool {
     context.names.scopes.values(name).iter().any(|value| match value {
-        Value::Expr(expression) => expression.subtree().any(|part| is_address(context, part) && is_bare(part, *expression)),
+        Value::Expr(expression) => expression.subtree().take(SEARCHED).any(|part| is_address(context, part) && is_bare(part, *expression)),
         _ => false,
     })
 }

@@ -22,7 +22,7 @@
 use crate::ast::Node;
 use crate::command;
 use crate::context::{Context, Sink};
-use crate::resolve::{is_made, within};
+use crate::resolve::{is_made, shown, within};
 use crate::rules::native_escape;
 
 const MODULES: &[&str] = &["multiprocessing", "signal", "atexit", "pty", "_posixsubprocess", "psutil", "pexpect", "faulthandler"];
@@ -62,7 +62,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
     for (node, path) in context.references() {
         if is_control(path) || within(path, "multiprocessing") || is_native_control(path) {
-            sink.at(node, format!("`{path}` controls processes; {ADVICE}."));
+            sink.at(node, format!("`{}` controls processes; {ADVICE}.", shown(path)));
         } else if is_runner(path) && !is_alias(node) && !is_compiling(context, node) {
             sink.at(node, format!("`{path}` may only run a compiler, as a list that begins with its name and without a shell; {ADVICE}."));
         } else if ["builtins.SystemExit", "builtins.KeyboardInterrupt"].contains(&path) && is_raised(node) {
@@ -72,7 +72,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
 }
 
 fn is_control(path: &str) -> bool {
-    FUNCTIONS.contains(&path) || path.starts_with("os.exec") || path.starts_with("os.spawn")
+    FUNCTIONS.contains(&path) || (!is_made(path) && (path.starts_with("os.exec") || path.starts_with("os.spawn")))
 }
 
 fn is_native_control(path: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Fixtures by glob, the generated page, and hostile input.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
 mod fixtures;
 mod hostile;
 mod page;

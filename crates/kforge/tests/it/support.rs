@@ -1,0 +1,66 @@
+//! Running the binary and reading its answers.
+
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The binary with a cache of the tests' own. Secrets are set, so that a leak would show.
+pub(crate) fn kforge() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kforge"));
+    command
+        .current_dir(root())
+        .env("KFORGE_CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+        .env("OPENAI_API_KEY", "sk-kforge-test-canary")
+        .env("ANTHROPIC_API_KEY", "sk-kforge-test-canary");
+    command
+}
+
+pub(crate) fn run(command: &mut Command) -> Output {
+    #[allow(clippy::disallowed_methods, reason = "a test of our own binary, bounded by the test runner")]
+    command.output().unwrap()
+}
+
+/// The JSON objects on stdout, one per line.
+pub(crate) fn answers(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))).collect()
+}
+
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// `state` or `state/kind`.
+pub(crate) fn verdict(answer: &Value) -> String {
+    let state = answer["state"].as_str().unwrap_or("?");
+    answer["kind"].as_str().map_or_else(|| state.to_owned(), |kind| format!("{state}/{kind}"))
+}
+
+/// `key: value` lines of a file's docstring; files that are no text have none.
+pub(crate) fn header(path: &Path, key: &str) -> Option<String> {
+    let bytes = std::fs::read(path).unwrap();
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).into_owned();
+    let prefix = format!("{key}:");
+    let line = text.lines().map(|line| line.trim_start_matches(['#', ' '])).find(|line| line.starts_with(&prefix))?;
+    Some(line[prefix.len()..].trim().to_owned())
+}
+
+pub(crate) fn python_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+        .filter(|path| match std::env::var("KFORGE_CASE") {
+            Ok(part) => path.to_string_lossy().contains(&part),
+            Err(_) => true,
+        })
+        .collect();
+    found.sort();
+    found
+}
