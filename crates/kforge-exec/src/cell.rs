@@ -28,6 +28,8 @@ pub(crate) enum Op {
     Call,
     LoadWeights(u64),
     Audit,
+    /// Triton's launches: kept by an interpreting cell, compiled by another.
+    AheadOfTime,
 }
 
 impl Op {
@@ -38,6 +40,7 @@ impl Op {
             Self::Call => (3, 0),
             Self::LoadWeights(variant) => (4, variant),
             Self::Audit => (5, 0),
+            Self::AheadOfTime => (6, 0),
         }
     }
 }
@@ -220,6 +223,7 @@ fn describe(op: Op) -> &'static str {
         Op::Import => "importing the file and building its kernels",
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
         Op::Call | Op::Audit => "running forward",
+        Op::AheadOfTime => "compiling kernels ahead of time",
     }
 }
 

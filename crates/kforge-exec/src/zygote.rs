@@ -19,7 +19,7 @@ use std::{
 };
 
 /// What the environment of cells is made of; nothing else of the user's environment gets in.
-const PASSED: [&str; 8] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", "SDKROOT"];
+const PASSED: [&str; 7] = ["LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", "SDKROOT"];
 
 const IMPORT_LIMIT_S: u64 = 180;
 
@@ -59,7 +59,7 @@ impl Zygote {
             .arg(theirs.as_raw_fd().to_string())
             .args(if torch { &[][..] } else { &["--no-torch"][..] })
             .env_clear()
-            .envs(clean_environment(threads))
+            .envs(clean_environment(threads, python))
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(Stdio::from(write))
@@ -116,9 +116,15 @@ impl Drop for Zygote {
     }
 }
 
-fn clean_environment(threads: usize) -> Vec<(OsString, OsString)> {
+fn clean_environment(threads: usize, python: &Path) -> Vec<(OsString, OsString)> {
     let mut made: Vec<(OsString, OsString)> =
         PASSED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?))).collect();
+    // An environment's programs, such as ninja, lie beside its interpreter.
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let folders = python.parent().map(Path::to_path_buf).into_iter().chain(std::env::split_paths(&inherited));
+    if let Ok(path) = std::env::join_paths(folders) {
+        made.push(("PATH".into(), path));
+    }
     let fixed = [
         ("OMP_NUM_THREADS", threads.to_string()),
         ("MKL_NUM_THREADS", threads.to_string()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import inspect
+import json
 import mmap
 import os
 import socket
@@ -26,6 +27,7 @@ from .failure import Failure, classify
 from .outputs import deliver
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
+_LAUNCHES = "launches.json"
 
 
 def main(spec: dict[str, Any], fds: list[int]) -> None:
@@ -105,6 +107,8 @@ class _Cell:
             self.stage = "construct"
             align(self._model, self._variants[request.argument].weights())
             return "ok", 0, 0, 0
+        if request.op == wire.OP_AHEAD_OF_TIME:
+            return self._compile_launches() if self._spec["aot"] else self._keep_launches()
         self.stage = "forward"
         if request.op == wire.OP_AUDIT:
             return self._audited_call()
@@ -192,6 +196,29 @@ class _Cell:
             raise Failure("fake_kernel", "a kernel's launcher failed, and forward went on without it")
         self.write_detail("\n".join(operators.names()))
         return "ok", total, self._audit.launches(), operators.nanoseconds
+
+    def _keep_launches(self) -> tuple[str, int, int, int]:
+        """In the interpreting cell: what was launched, for the compiling one in the same scratch."""
+        launches = self._audit.triton.recorded_launches()
+        with open(_LAUNCHES, "w", encoding="utf-8") as file:
+            json.dump(launches, file)
+        return "ok", 0, len(launches), 0
+
+    def _compile_launches(self) -> tuple[str, int, int, int]:
+        """In the compiling cell: every kernel with the signatures that were seen."""
+        from . import triton_aot
+
+        if self._module is None:
+            raise Failure("import", "nothing was imported")
+        with open(_LAUNCHES, encoding="utf-8") as file:
+            launches = json.load(file)
+        reports = triton_aot.compile_launches(self._module, launches, self._spec["arch"])
+        for report in reports:
+            if not report["ok"] and report["kind"] in ("compile", "resources"):
+                raise Failure("compiler", f"kernel {report['kernel']} for {self._spec['arch']}: {report['error']}")
+        unchecked = [f"{r['kernel']}: {r['error']}" for r in reports if not r["ok"]]
+        self.write_detail("; ".join(unchecked))
+        return "ok", 0, len(reports) - len(unchecked), len(unchecked)
 
     def write_detail(self, text: str) -> int:
         data = text.encode("utf-8", "replace")[: wire.DETAIL_BYTES]

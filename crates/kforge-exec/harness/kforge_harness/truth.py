@@ -153,7 +153,7 @@ class ReductionMeter(TorchDispatchMode):
         name = func.overloadpacket.__name__
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         length = 1
-        if name in ("mm", "bmm", "mv", "dot"):
+        if name in ("mm", "bmm", "mv", "dot", "matmul", "inner", "vdot"):
             length = tensors[0].shape[-1]
         elif name in ("addmm", "baddbmm", "addmv", "addbmm", "linear"):
             length = tensors[1].shape[-1]

@@ -13,7 +13,7 @@ from triton_bench import COPY, HARNESS, Bench
 sys.path.insert(0, str(HARNESS))
 from kforge_harness import triton_aot
 
-EXAMPLES = [above / folder for above in HARNESS.parents for folder in ("examples-triton-draft", "examples/triton")]
+EXAMPLES = [Path(__file__).parent / "triton"]
 
 
 @pytest.fixture

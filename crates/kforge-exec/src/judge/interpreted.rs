@@ -1,15 +1,108 @@
 //! Triton without a GPU: interpreted on the CPU for correctness, compiled ahead of time for what the compiler says.
 
-use super::{Observer, Session, outcome::Outcome};
-use crate::error::Result;
+use super::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special};
+use crate::{
+    cell::Op,
+    error::Result,
+    referee::{OpenRequest, Referee},
+};
+use kforge_types::State;
+use std::time::Instant;
 
 impl Session {
     pub(crate) fn judge_interpreted(
         &mut self,
-        _source: &str,
-        _outcome: &mut Outcome,
-        _observer: &dyn Observer,
+        source: &str,
+        outcome: &mut Outcome,
+        observer: &dyn Observer,
     ) -> Result<()> {
+        let Some(mut arm) = self.interpret(source, outcome, observer)? else { return Ok(()) };
+        observer.stage("compiling kernels ahead of time");
+        let begun = Instant::now();
+        self.compile_ahead_of_time(&mut arm, source, outcome)?;
+        outcome.stage("ahead_of_time", begun.elapsed().as_secs_f64());
+        outcome.log = arm.sandbox.log.text();
+        Ok(())
+    }
+
+    /// At reduced sizes first; a kernel that is written for the problem's own sizes gets a second chance there.
+    fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Arm>> {
+        let first = self.interpret_once(source, outcome, observer)?;
+        let reduced = self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
+        let may_be_specialised = matches!(outcome.verdict.state, State::Mismatch | State::RuntimeError);
+        if first.is_some() || !reduced || !may_be_specialised {
+            return Ok(first);
+        }
+        observer.stage("trying the problem's own sizes");
+        let request = OpenRequest {
+            path: &self.problem_file,
+            contract: &self.options.contract,
+            store: &self.options.cache.join("truths"),
+            fresh: self.options.fresh,
+            reduced: false,
+            threads: self.options.threads,
+            limit_s: self.options.problem_timeout.as_secs(),
+        };
+        let (referee, opened) = Referee::open(&mut self.zygote, &request)?;
+        let kept = (std::mem::replace(&mut self.referee, referee), std::mem::replace(&mut self.opened, opened));
+        let at_reduced = outcome.restart();
+        let second = self.interpret_once(source, outcome, observer);
+        (self.referee, self.opened) = kept;
+        let second = second?;
+        if second.is_some() {
+            outcome.pass("other sizes", format!("right at the problem's own sizes only; {}", at_reduced.reason));
+        }
+        Ok(second)
+    }
+
+    fn interpret_once(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Arm>> {
+        let Some(mut arm) = self.build(source, outcome, observer)? else { return Ok(None) };
+        observer.stage("verifying under Triton's interpreter");
+        let begun = Instant::now();
+        let right = self.verify(&mut arm, outcome)?;
+        outcome.stage("verify", begun.elapsed().as_secs_f64());
+        outcome.log = arm.sandbox.log.text();
+        if !right {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        let own = self.audit(&mut arm, source, outcome)?;
+        outcome.stage("audit", begun.elapsed().as_secs_f64());
+        Ok(own.then_some(arm))
+    }
+
+    fn compile_ahead_of_time(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<()> {
+        const NAME: &str = "ahead of time";
+        let limit = self.options.timeout;
+        match arm.ask(Op::AheadOfTime, limit)? {
+            Err(verdict) => {
+                outcome.fail(NAME, verdict);
+                return Ok(());
+            }
+            Ok(answer) if answer.a == 0 => {
+                outcome.pass(NAME, "no Triton kernel was launched");
+                return Ok(());
+            }
+            Ok(_) => {}
+        }
+        let special = Special { ahead_of_time: true, ..Special::default() };
+        let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
+        let mut last = cell.ask(&mut arm.sandbox, Op::Import, limit)?;
+        if last.is_ok() {
+            last = cell.ask(&mut arm.sandbox, Op::AheadOfTime, limit)?;
+        }
+        match last {
+            Err(verdict) => {
+                outcome.fail(NAME, verdict);
+            }
+            Ok(answer) => {
+                let unchecked = match answer.b {
+                    0 => String::new(),
+                    n => format!(", {n} could not be checked ({})", cell.detail_text()),
+                };
+                outcome.pass(NAME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
+            }
+        }
         Ok(())
     }
 }

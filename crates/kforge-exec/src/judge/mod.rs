@@ -174,6 +174,9 @@ impl Session {
                 let begun = Instant::now();
                 self.ensure_baselines(observer)?;
                 outcome.stage("baselines", begun.elapsed().as_secs_f64());
+                let begun = Instant::now();
+                self.make_sets()?;
+                outcome.stage("truths", begun.elapsed().as_secs_f64());
                 observer.stage("timing");
                 let begun = Instant::now();
                 self.time(&mut arm, outcome)?;

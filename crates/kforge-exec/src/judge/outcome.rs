@@ -45,6 +45,13 @@ impl Outcome {
         }
     }
 
+    /// Forgets checks and verdict for another try; returns the verdict.
+    pub(crate) fn restart(&mut self) -> Verdict {
+        self.checks.clear();
+        self.evidence = Evidence::Syntax;
+        std::mem::replace(&mut self.verdict, Verdict::correct())
+    }
+
     pub(crate) fn stage(&mut self, name: &str, seconds: f64) {
         *self.stages.entry(name.to_owned()).or_default() += seconds;
     }

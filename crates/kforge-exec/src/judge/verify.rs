@@ -30,6 +30,10 @@ impl Session {
         Cell::spawn(sandbox, &spec, &env, (self.opened.input_bytes, self.opened.output_bytes), &fds)
     }
 
+    fn ordinary(&self) -> Special<'static> {
+        Special { interpret: self.options.is_triton(), ..Special::default() }
+    }
+
     /// Builder first, then the cell that finds the builder's objects in the same scratch.
     pub(crate) fn build(
         &mut self,
@@ -43,7 +47,7 @@ impl Session {
         outcome.sandbox = sandbox.report.clone();
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
-        let mut builder = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        let mut builder = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
         let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
@@ -56,7 +60,7 @@ impl Session {
         sandbox.clear()?;
         outcome.evidence = Evidence::Compiled;
         outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
-        let mut cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        let mut cell = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
         if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout)? {
             outcome.log = sandbox.log.text();
             outcome.fail("import", verdict);
@@ -191,7 +195,7 @@ impl Session {
 
     /// The same candidate with its kernels switched off: if the output is still right, they were a decoy.
     fn audit_own_kernels(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
-        let special = Special { skip_kernels: true, interpret: self.options.is_triton(), ..Special::default() };
+        let special = Special { skip_kernels: true, ..self.ordinary() };
         let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
         let limit = self.options.timeout;
         let set = self.referee.set(0, OWN, 0)?;
