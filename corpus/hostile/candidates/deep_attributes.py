@@ -1,7 +1,7 @@
 """A chain of ten thousand attribute accesses inside a function that nobody calls.
 
 problem: row_softmax
-expect: generation_failure/syntax | runtime_error/import | correct
+expect: generation_failure/syntax | runtime_error/import | correct | generation_failure/guardrail
 """
 
 import kforge_rt

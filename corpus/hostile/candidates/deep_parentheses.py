@@ -1,7 +1,7 @@
 """Ten thousand nested parentheses.
 
 problem: row_softmax
-expect: generation_failure/syntax | runtime_error/import
+expect: generation_failure/syntax | runtime_error/import | generation_failure/guardrail
 """
 
 import kforge_rt

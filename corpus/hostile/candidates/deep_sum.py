@@ -1,7 +1,7 @@
 """A sum of twenty thousand terms: the tree is as deep as it is long.
 
 problem: row_softmax
-expect: generation_failure/syntax | runtime_error/import | correct
+expect: generation_failure/syntax | runtime_error/import | correct | generation_failure/guardrail
 """
 
 import kforge_rt

@@ -124,7 +124,9 @@ impl Cell {
             }
             self.dead = true;
             let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(op));
-            let kind = if matches!(op, Op::Import) { Kind::BuildTimeout } else { Kind::Timeout };
+            // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
+            let building = matches!(op, Op::Import) && sandbox.process_count()? > 1;
+            let kind = if building { Kind::BuildTimeout } else { Kind::Timeout };
             return Ok(Err(Verdict::of(kind, text)));
         }
     }

@@ -132,6 +132,18 @@ impl Sandbox {
         self.order("clear", "cleared").map(|_| ())
     }
 
+    /// How many processes are inside, the supervisor apart.
+    pub(crate) fn process_count(&mut self) -> Result<u64> {
+        self.channel.send(&json!({"do": "count"}), &[])?;
+        let deadline = soon(30);
+        while let Some(message) = self.channel.receive::<Value>(deadline)? {
+            if let Some(count) = message.get("count").and_then(Value::as_u64) {
+                return Ok(count);
+            }
+        }
+        Err(ExecError::harness("the sandbox does not answer"))
+    }
+
     /// Stops or wakes every process inside: an idle arm must not take a core from the other.
     pub(crate) fn freeze(&mut self, frozen: bool) -> Result<Option<Event>> {
         self.order(if frozen { "freeze" } else { "thaw" }, "done")

@@ -38,7 +38,7 @@ def compare(
     detail, outside = _worst_element(got, true, band, name)
     # As far off as lower multiply precision would be, evenly over all elements: that has a name of its own.
     even = worst <= 8 * band.tau or outside > 0.25
-    if band.separated and even and band.rms_limit < error < 64 * band.e_lo and error < 0.02:
+    if band.separated and even and band.rms_limit < error < 16 * band.e_lo and error < 0.02:
         text = (
             f"{name}: rms error {error:.2e} of the output's rms; {precision} arithmetic stays below {band.rms_limit:.2e}, "
             f"the next lower multiply precision makes {band.e_lo:.2e}. Compute in {precision}, or let the contract allow less. "

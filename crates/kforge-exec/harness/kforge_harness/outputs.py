@@ -61,8 +61,8 @@ def _plain_tensor(leaf: Any, field: layout.Field, name: str) -> torch.Tensor:
     # A subclass may compute on first use, so even its attributes are not asked for.
     if type(leaf) is not torch.Tensor:
         raise Failure("type", f"{name}: expected a plain torch.Tensor, got {_describe(leaf)}")
-    if leaf.layout != torch.strided:
-        raise Failure("type", f"{name}: expected a dense tensor, got layout {leaf.layout}")
+    if leaf.is_nested or leaf.layout != torch.strided:
+        raise Failure("type", f"{name}: expected a dense tensor, got a nested or sparse one")
     if leaf.device.type != "cpu":
         raise Failure("device", f"{name}: is on {leaf.device}, expected cpu")
     return leaf

@@ -89,6 +89,8 @@ class _Supervisor:
         elif message["do"] in ("freeze", "thaw"):
             self._signal_all(signal.SIGSTOP if message["do"] == "freeze" else signal.SIGCONT)
             wire.send_json(self._channel, {"done": message["do"]})
+        elif message["do"] == "count":
+            wire.send_json(self._channel, {"count": len(self._pids())})
         elif message["do"] == "clear":
             self._kill_everything()
             self._reap(block=True)
@@ -148,13 +150,18 @@ class _Supervisor:
         reason = None
         if len(pids) > self._policy.process_limit:
             reason = "process_limit"
-        elif sum(map(_resident_bytes, pids)) > self._policy.memory_bytes:
+        elif self._memory_of(pids) > self._policy.memory_bytes:
             reason = "out_of_memory"
         elif not self._enforced.namespaces and _folder_bytes(self._policy.scratch) > self._policy.scratch_bytes:
             reason = "disk_limit"
         if reason:
             wire.send_json(self._channel, {"limit": reason})
             self._kill_everything()
+
+    def _memory_of(self, pids: list[int]) -> int:
+        """Beyond what each inherited from this process, and shares with it until it writes there."""
+        inherited = _resident_bytes(os.getpid())
+        return sum(max(0, _resident_bytes(pid) - inherited) for pid in pids)
 
     def _pids(self) -> list[int]:
         """Every process of this sandbox but this one."""

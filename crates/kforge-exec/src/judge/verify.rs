@@ -51,7 +51,6 @@ impl Session {
         let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
-            // Importing is also running: only what the toolchain took too long for is a build that timed out.
             outcome.log = sandbox.log.text();
             outcome.fail("build", verdict);
             return Ok(None);

@@ -4,6 +4,7 @@ mod doctor;
 mod eval;
 mod guard;
 mod printer;
+mod python;
 mod targets;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +30,7 @@ enum Command {
     Guard(guard::GuardArgs),
     Doctor(doctor::DoctorArgs),
     Targets(targets::TargetsArgs),
+    Python(python::PythonArgs),
 }
 
 /// The machinery failed; the input may be fine.
@@ -55,6 +57,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Guard(args) => guard::guard(&args, &printer),
         Command::Doctor(args) => doctor::doctor(&args, &printer),
         Command::Targets(args) => targets::targets(&args, &printer),
+        Command::Python(args) => python::python(&args, &printer),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -1,1 +1,149 @@
+//! The command line's promises: exit codes, what goes to stdout, helpful errors, nothing left behind.
 
+use crate::support::{answers, errors, kforge, root, run, verdict};
+use kforge_types::EvalResult;
+
+const PROBLEM: &str = "corpus/problems/row_softmax.py";
+const HONEST: &str = "corpus/honest/softmax_online.py";
+
+fn quick() -> std::process::Command {
+    let mut command = kforge();
+    command.args(["eval", "--json", "--baselines", "eager", "--time-budget", "0.2"]);
+    command
+}
+
+#[test]
+fn several_candidates_give_one_line_each_and_the_first_failure_decides() {
+    let output = run(quick().args([PROBLEM, HONEST, "corpus/cheats/returns_zeros.py", "corpus/cheats/lazy_tensor_subclass.py"]));
+    let verdicts: Vec<String> = answers(&output).iter().map(verdict).collect();
+    assert_eq!(verdicts, ["correct", "mismatch/numeric", "generation_failure/guardrail"]);
+    assert_eq!(output.status.code(), Some(10));
+}
+
+#[test]
+fn the_answer_has_every_promised_field() {
+    let output = run(quick().args([PROBLEM, HONEST]));
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let answer = answers(&output).remove(0);
+    let result: EvalResult = serde_json::from_value(answer.clone()).unwrap();
+    assert!(result.speedup.is_some() && result.speedup_ci.is_some());
+    assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
+    assert!(result.checks.len() >= 14);
+    let own = result.candidate.unwrap();
+    assert!(own.n >= 10 && own.p20 <= own.median_us && own.median_us <= own.p80);
+    assert!(own.unseen_median_us.is_some());
+    for stage in ["start", "problem", "sandbox", "build", "verify", "audit", "baselines", "time"] {
+        assert!(result.stages_s.contains_key(stage), "{stage}");
+    }
+    assert_eq!(result.precision, "fp32");
+    assert!(result.device.threads > 0 && !result.device.name.is_empty());
+    assert!(!result.versions.torch.is_empty() && !result.versions.compiler.is_empty());
+}
+
+#[test]
+fn the_json_schema_is_the_one_that_is_checked_in() {
+    let schema = serde_json::to_string_pretty(&schemars::schema_for!(EvalResult)).unwrap() + "\n";
+    let file = root().join("docs/eval-result.schema.json");
+    if std::env::var_os("KFORGE_UPDATE_DOCS").is_some() {
+        std::fs::write(&file, &schema).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), schema, "run the tests with KFORGE_UPDATE_DOCS=1 and look at the diff");
+}
+
+#[test]
+fn wrong_use_is_exit_code_2_with_what_to_do() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["eval", "no/such/problem.py", HONEST], "cannot read the problem"),
+        (&["eval", PROBLEM, "no/such/candidate.py"], "cannot read the candidate"),
+        (&["eval", PROBLEM, HONEST, "--target", "nvidia/cobol"], "this version knows"),
+        (&["eval", PROBLEM, HONEST, "--target", "nonsense"], "vendor/model"),
+        (&["eval", PROBLEM], "CANDIDATES"),
+        (&["eval", PROBLEM, HONEST, "--python", "/no/such/python"], "python"),
+    ];
+    for (arguments, says) in cases {
+        let output = run(kforge().args(arguments));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", errors(&output));
+        assert!(errors(&output).contains(says), "{arguments:?}: {}", errors(&output));
+        assert!(output.stdout.is_empty(), "stdout is for answers");
+    }
+}
+
+#[test]
+fn a_person_gets_a_headline_a_table_and_the_reason() {
+    let output = run(kforge().args(["eval", "--baselines", "eager", "--time-budget", "0.2", PROBLEM, "corpus/cheats/returns_zeros.py"]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("corpus/cheats/returns_zeros.py: mismatch (numeric)"), "{text}");
+    assert!(text.contains("worst at (") && text.contains("expected "), "{text}");
+    assert!(text.contains("Checks") && text.contains(" s went: "), "{text}");
+}
+
+#[test]
+fn the_sandbox_is_full_here_or_says_why_and_partial_still_holds() {
+    let output = run(quick().args([PROBLEM, HONEST, "corpus/hostile/candidates/write_home.py", "--no-namespaces", "--no-guard"]));
+    let answers = answers(&output);
+    assert_eq!(verdict(&answers[0]), "correct");
+    assert_eq!(answers[0]["sandbox"]["level"], "partial");
+    assert!(answers[0]["sandbox"]["missing"][0].as_str().unwrap().starts_with("namespaces"));
+    assert_ne!(verdict(&answers[1]), "correct");
+    let refused = run(quick().args([PROBLEM, HONEST, "--no-namespaces", "--require-sandbox", "full"]));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("partial"), "{}", errors(&refused));
+}
+
+#[test]
+fn nothing_is_left_running_or_lying_about() {
+    let temporary = tempfile::tempdir().unwrap();
+    let output = run(quick().env("TMPDIR", temporary.path()).args([PROBLEM, HONEST, "corpus/hostile/candidates/daemon_python.py", "--no-guard"]));
+    assert_eq!(answers(&output).len(), 2, "{}", errors(&output));
+    let left: Vec<_> = walk(temporary.path()).into_iter().filter(|path| path.is_file()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let canary = temporary.path().to_string_lossy().into_owned();
+    let running = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.to_string_lossy().starts_with(&canary))
+    });
+    assert_eq!(running.count(), 0);
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        found.push(entry.path());
+        if entry.path().is_dir() {
+            found.extend(walk(&entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_reference_as_its_own_candidate_gives_one() {
+    let output = run(kforge().args(["eval", "--json", "--baselines", "eager", "--time-budget", "4"]).args([
+        "corpus/problems/linear_relu.py",
+        "corpus/honest/linear_framework_only.py",
+    ]));
+    let answer = answers(&output).remove(0);
+    assert_eq!(verdict(&answer), "correct/framework_only", "{answer}");
+    // Wide on purpose: shared machines are noisy, and a test must not fail for that. docs/design/verdict.md has the figures.
+    let speedup = answer["speedup"].as_f64().unwrap();
+    assert!((0.5..2.0).contains(&speedup), "{speedup}");
+}
+
+#[test]
+fn doctor_names_python_targets_and_the_sandbox() {
+    let output = run(kforge().args(["doctor", "--json"]));
+    assert_eq!(output.status.code(), Some(0));
+    let rows = answers(&output).remove(0);
+    for section in ["python", "target", "toolchain", "profiler", "sandbox"] {
+        assert!(rows.as_array().unwrap().iter().any(|row| row["section"] == section), "{section}: {rows}");
+    }
+}
+
+#[test]
+fn guard_lists_rules_and_points_at_lines() {
+    let list = run(kforge().args(["guard", "--list"]));
+    assert!(String::from_utf8_lossy(&list.stdout).contains("hidden_fallback"));
+    let found = run(kforge().args(["guard", "corpus/cheats/fallback_in_except.py"]));
+    assert_eq!(found.status.code(), Some(13));
+    assert!(String::from_utf8_lossy(&found.stdout).contains("fallback_in_except.py:"));
+}
