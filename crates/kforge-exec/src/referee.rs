@@ -151,7 +151,10 @@ fn ask<T: DeserializeOwned>(
     what: &str,
 ) -> Result<T> {
     channel.send(message, fds)?;
-    let answer: Value = channel.receive(soon(limit_s))?.ok_or_else(|| {
+    let ended = |_| {
+        ExecError::Problem(format!("{what}: the process that runs the reference ended; does the problem crash or call exit?"))
+    };
+    let answer: Value = channel.receive(soon(limit_s)).map_err(ended)?.ok_or_else(|| {
         ExecError::Problem(format!(
             "{what} took more than {limit_s} s: make the problem smaller, or raise the limit with --problem-timeout"
         ))

@@ -38,14 +38,14 @@ def align(module: nn.Module, given: list[tuple[str, torch.Tensor]]) -> list[str]
     left: list[tuple[str, torch.Tensor]] = []
     with torch.no_grad():
         for name, tensor in given:
-            spot = _find(places, taken, lambda place, n=name, t=tensor: place.name == n and place.tensor.shape == t.shape)
+            spot = _find(places, taken, tensor, name)
             if spot is None:
                 left.append((name, tensor))
             else:
                 _fill(places[spot], tensor, taken, spot)
         unplaced: list[str] = []
         for name, tensor in left:
-            spot = _find(places, taken, lambda place, t=tensor: place.tensor.shape == t.shape)
+            spot = _find(places, taken, tensor)
             if spot is None:
                 unplaced.append(name)
             else:
@@ -53,8 +53,11 @@ def align(module: nn.Module, given: list[tuple[str, torch.Tensor]]) -> list[str]
     return unplaced
 
 
-def _find(places, taken, fits) -> int | None:  # type: ignore[no-untyped-def]
-    return next((i for i, place in enumerate(places) if i not in taken and fits(place)), None)
+def _find(places: list[Weight], taken: set[int], tensor: torch.Tensor, name: str | None = None) -> int | None:
+    for i, place in enumerate(places):
+        if i not in taken and place.tensor.shape == tensor.shape and name in (None, place.name):
+            return i
+    return None
 
 
 def _fill(place: Weight, tensor: torch.Tensor, taken: set[int], spot: int) -> None:

@@ -32,7 +32,7 @@ class OperatorClock(TorchDispatchMode):
     """Sums the time of framework operators that compute."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.nanoseconds = 0
         self._names: dict[str, int] = {}
 
@@ -95,7 +95,7 @@ def _watch_ctypes(audit: Audit) -> None:
         def __init__(self, name: Any = None, *args: Any, **kwargs: Any) -> None:
             super().__init__(name, *args, **kwargs)
             if name is not None and os.path.realpath(str(name)).startswith(scratch):
-                self._FuncPtr = _skipped(self._FuncPtr, audit)
+                self._FuncPtr: Any = _skipped(self._FuncPtr, audit)
 
     ctypes.CDLL = Watched  # type: ignore[misc]
     ctypes.cdll._dlltype = Watched  # type: ignore[attr-defined]
@@ -141,11 +141,20 @@ class _Poisoned:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self._audit.foreign += 1
-            before = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-            result = value(*before, **kwargs)
-            return _poison(result)
+            return _poison(value(*_cloned(args), **_cloned(kwargs)))
 
         return call
+
+
+def _cloned(value: Any) -> Any:
+    """What the function writes to must not be what the candidate sees."""
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _cloned(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(_cloned(entry) for entry in value)
+    return value
 
 
 def _poison(value: Any) -> Any:

@@ -146,7 +146,8 @@ class _Cell:
 
     def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
         model = self._class()(*variant.init)
-        model.train(variant.training)
+        if not variant.training:  # else as constructed: a part that the constructor froze stays frozen
+            model.eval()
         unplaced = align(model, variant.weights())
         self._check_signature(model, variant)
         prepare_ns = 0

@@ -32,18 +32,21 @@ def redraw(own: Drawn, structured: list[bool], distribution: str, seed: int) -> 
 
 
 def _values(like: torch.Tensor, distribution: str, generator: torch.Generator) -> torch.Tensor:
+    # Doubles drawn as floats would be the same after rounding to float: lower precision could not be told from theirs.
+    dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+
     def normal() -> torch.Tensor:
-        return torch.randn(like.shape, generator=generator)
+        return torch.randn(like.shape, generator=generator, dtype=dtype)
 
     if distribution == "normal":
         values = normal()
     elif distribution == "uniform":
-        values = torch.rand(like.shape, generator=generator) * 2 - 1
+        values = torch.rand(like.shape, generator=generator, dtype=dtype) * 2 - 1
     elif distribution == "heavy":
         values = torch.sign(normal()) * torch.exp(1.5 * normal()).clamp(max=1e3)
     else:
         keep = torch.rand(like.shape, generator=generator) < 0.5
-        values = torch.where(keep, normal(), torch.zeros(()))
+        values = torch.where(keep, normal(), torch.zeros((), dtype=dtype))
     made = torch.empty_like(like)
     return made.copy_(values)
 

@@ -9,7 +9,9 @@ import subprocess
 import traceback
 
 _MAX_TEXT = 6000
-_ERROR_LINE = re.compile(r"^(?:.*?:)?\d+:\d+: (?:fatal )?error: .*$|^.*: error: .*$|^.*\berror:? .*$", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"^.*: (?:fatal |internal compiler )?error: ", re.IGNORECASE)
+_MAYBE_ERROR_LINE = re.compile(r"^.*\b(?:error|fatal)\b\s*:? ", re.IGNORECASE)
+_SOURCE_LINE = re.compile(r"^\s*(\d+\s*)?\|")
 _COMPILERS = re.compile(r"(^|/)(g\+\+|gcc|c\+\+|cc|clang(\+\+)?|nvcc|hipcc|icpx)(-[\d.]+)?$")
 
 
@@ -68,13 +70,16 @@ def _known(error: BaseException) -> Failure | None:
 def first_compiler_error(log: str) -> str:
     """The first error of a compiler's log with the source lines it shows, and how many follow."""
     lines = log.splitlines()
-    errors = [i for i, line in enumerate(lines) if _ERROR_LINE.match(line)]
+    # A compiler shows the lines it complains about, and those may hold the word in a name or a comment.
+    said = [(i, line) for i, line in enumerate(lines) if not _SOURCE_LINE.match(line)]
+    errors = [i for i, line in said if _ERROR_LINE.match(line)]
+    errors = errors or [i for i, line in said if _MAYBE_ERROR_LINE.match(line)]
     if not errors:
         return "\n".join(lines[-8:])[:_MAX_TEXT]
     first = errors[0]
     shown = [lines[first]]
     for line in lines[first + 1 : first + 6]:
-        if not re.match(r"^\s*(\d+\s*)?\|", line):
+        if not _SOURCE_LINE.match(line):
             break
         shown.append(line)
     if len(errors) > 1:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from .compare import compare
-from .sets import OWN, Reference
+from .draw import OWN
+from .sets import Reference
 
 
 def examine(reference: Reference) -> dict[str, Any]:

@@ -141,12 +141,12 @@ def construct(module: types.ModuleType, seed: int) -> nn.Module:
     return made
 
 
-def forward(model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0) -> tuple[Any, list[torch.Tensor]]:
+def forward(model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0, pristine: bool = True) -> tuple[Any, list[torch.Tensor]]:
     """Outputs of a pristine copy of the reference on copies of the inputs: in-place modules harm nobody."""
     tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
     if double:
         tensors = [t.double() if t.is_floating_point() else t for t in tensors]
-    twin = copy.deepcopy(model)
+    twin = copy.deepcopy(model) if pristine else model
     if double:
         twin = to_double(twin)
     arguments = layout.join(drawn.skeleton, tensors)
@@ -173,14 +173,17 @@ def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
             return torch.tensor(item)
         if isinstance(item, dict):
             return {key: numbers(entry) for key, entry in item.items()}
-        if isinstance(item, (list, tuple)) and not hasattr(item, "_fields"):
-            return type(item)(numbers(entry) for entry in item)
+        if isinstance(item, (list, tuple)):
+            # A named tuple becomes a plain one: its class may lie in the problem file, which no candidate can see.
+            return (list if isinstance(item, list) else tuple)(numbers(entry) for entry in item)
         return item
 
+    if not layout.split(result)[1]:
+        raise ProblemError(f"the output of Model is a {type(result).__name__} without any tensor: there is nothing to compare")
     skeleton, tensors = layout.split(numbers(result))
-    if not tensors:
-        raise ProblemError(f"Model returned a {type(result).__name__} without any tensor: there is nothing to compare")
     for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise ProblemError(f"an output is on device {tensor.device}: keep the reference on the CPU")
         if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
             raise ProblemError(f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported")
     return skeleton, [tensor.detach() for tensor in tensors]

@@ -24,7 +24,7 @@ from .sets import Reference
 from .store import Store
 from .truth import Band, rms_of
 
-_FORM = 1  # of what is kept in a store
+_FORM = 2  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
@@ -39,7 +39,7 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
         try:
             if request["do"] == "load":
                 referee = _Referee(Problem(request["path"]))
-                answer = {"contract": _jsonable(referee.problem.contract)}
+                answer: dict[str, Any] = {"contract": _jsonable(referee.problem.contract)}
             elif referee is None:
                 raise ProblemError("no problem is loaded")
             else:

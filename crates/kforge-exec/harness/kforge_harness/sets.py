@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from .store import Store
 
 SLICE = "slice"
 _DEFAULTS = {
-    "acc": "fp32", "math": "exact", "params": "constant", "inputs": "redraw", "deterministic": False, "operators": "any",
+    "math": "exact", "params": "constant", "inputs": "redraw", "deterministic": False, "operators": "any",
 }  # fmt: skip
 _REDUCED_ELEMENTS = 1 << 16  # of inputs and outputs together, for interpreted runs
 
@@ -134,7 +135,7 @@ class Reference:
         made = construct(module, derive(self.secret, f"construct-{variant.seed_label}"))
         drawn = draw_inputs(module, derive(self.secret, f"probe-{index}"))
         variant.training = self._mode(made, drawn)
-        made.train(variant.training)
+        _set_mode(made, variant.training)
         model = redraw_weights(made, derive(self.secret, f"redraw-{variant.seed_label}-{variant.sizes}"))
         with truth.ReductionMeter() as meter:
             skeleton, outputs = run(lambda: forward(made, drawn), "running the reference")
@@ -145,6 +146,8 @@ class Reference:
         if "mul" not in self.contract:
             floats = [t.dtype for t in (*drawn.tensors, *outputs) if t.is_floating_point()]
             self.contract["mul"] = truth.precision_of(floats[0]) if floats else "fp32"
+        # Single-precision sums in a double-precision problem would hide single-precision products.
+        self.contract.setdefault("acc", "fp64" if self.contract["mul"] == "fp64" else "fp32")
         self._models[index] = model
         given = weights_of(model)
         variant.redrawn_weights = redrawn
@@ -168,8 +171,8 @@ class Reference:
         model.eval()
         if _is_random(model, drawn):
             raise ProblemError(
-                "the reference gives another output at each call, in train and in eval mode: take the randomness "
-                "out, or pass it in as an input"
+                "the reference is not deterministic: it gives another output at each call, in train and in eval mode; "
+                "take the randomness or the state out, or pass it in as an input"
             )
         self._note("judged in eval mode: in train mode the reference is random")
         return False
@@ -236,7 +239,7 @@ class Reference:
             made = self.variants[variant]
             module = self.problem.load(made.sizes)
             model = construct(module, derive(self.secret, f"construct-{made.seed_label}"))
-            model.train(made.training)
+            _set_mode(model, made.training)
             if made.redrawn_weights:
                 model = redraw_weights(model, derive(self.secret, f"redraw-{made.seed_label}-{made.sizes}"))
             self._models[variant] = model
@@ -344,9 +347,18 @@ def _region(fields: list[layout.Field]) -> int:
     return max((f.offset + (f.nbytes + layout.ALIGN - 1) // layout.ALIGN * layout.ALIGN for f in fields), default=0) or layout.ALIGN
 
 
+def _set_mode(model: nn.Module, training: bool) -> None:
+    """Train mode is as constructed: a part that the constructor froze with `eval()` stays frozen."""
+    if not training:
+        model.eval()
+
+
 def _is_random(model: nn.Module, drawn: Drawn) -> bool:
-    _skeleton, first = run(lambda: forward(model, drawn, seed=1), "running the reference")
-    _skeleton, second = run(lambda: forward(model, drawn, seed=2), "running the reference")
+    """Whether a second call gives another output: by chance, or because the module remembers the first."""
+    twin = copy.deepcopy(model)
+    _skeleton, first = run(lambda: forward(twin, drawn, seed=1, pristine=False), "running the reference")
+    first = [tensor.clone() for tensor in first]
+    _skeleton, second = run(lambda: forward(twin, drawn, seed=2, pristine=False), "running the reference")
     return any(
         a.shape != b.shape or not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True)
         for a, b in zip(first, second, strict=True)
@@ -369,8 +381,6 @@ def _survives(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> bool:
 
 def _touches_inputs(model: nn.Module, drawn: Drawn) -> tuple[bool, bool]:
     """Whether the reference returns memory of its inputs, and whether it writes to them."""
-    import copy
-
     tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
     with torch.inference_mode():
         result = copy.deepcopy(model)(*layout.join(drawn.skeleton, tensors))

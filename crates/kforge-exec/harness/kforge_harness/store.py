@@ -41,6 +41,7 @@ class Store:
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         temporary = self.path(f"{name}.{os.getpid()}.tmp")
         with open(temporary, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
             json.dump(value, file)
         os.replace(temporary, self.path(name))
 

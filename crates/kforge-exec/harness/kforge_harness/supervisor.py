@@ -72,7 +72,8 @@ class _Supervisor:
         self._kill_everything()
 
     def _step(self) -> bool:
-        readable, _, _ = select.select([self._channel, self._wake], [], [], _TICK_S)
+        watched: list[Any] = [self._channel, self._wake]
+        readable, _, _ = select.select(watched, [], [], _TICK_S)
         if self._wake in readable:
             os.read(self._wake, 4096)
         self._reap()

@@ -141,42 +141,73 @@ def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
     return float(ratio.max())
 
 
+# Results that are smaller because they were chosen from, not because anything was added up.
+_CHOOSING = frozenset(
+    """select slice narrow index index_select gather embedding take masked_select diagonal unbind split split_with_sizes
+    chunk topk sort as_strided unfold max min amax amin argmax argmin""".split()
+)
+# Known by these names on every backend, so that they need not be taken apart.
+_PRODUCTS = frozenset("mm bmm mv dot matmul inner vdot".split())
+_SUMMED_PRODUCTS = frozenset("addmm baddbmm addmv addbmm linear".split())
+
+
 class ReductionMeter(TorchDispatchMode):
     """The longest reduction among the operators that the reference runs."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.longest = 1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
         name = func.overloadpacket.__name__
+        if name not in _PRODUCTS and name not in _SUMMED_PRODUCTS:
+            # In inference mode conv2d, einsum, lstm and the like come whole: what they are made of is looked at.
+            with self:
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
+        result = func(*args, **kwargs)
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        length = 1
-        if name in ("mm", "bmm", "mv", "dot", "matmul", "inner", "vdot"):
-            length = tensors[0].shape[-1]
-        elif name in ("addmm", "baddbmm", "addmv", "addbmm", "linear"):
-            length = tensors[1].shape[-1]
-        elif "convolution" in name or name.startswith("mkldnn_rnn"):
-            length = max(1, tensors[1].numel() // max(1, tensors[1].shape[0]))
-        elif "attention" in name:
-            length = max(tensors[0].shape[-1], tensors[1].shape[-2])
-        elif "softmax" in name or name.startswith("cum"):
-            length = tensors[0].shape[args[1]] if tensors[0].dim() and isinstance(args[1], int) else 1
-        elif "norm" in name and tensors[0].dim():
-            kept = tensors[0].shape[1] if "batch" in name and tensors[0].dim() > 1 else tensors[0].shape[0]
-            length = tensors[0].numel() // max(1, kept)
-        elif tensors and isinstance(result, torch.Tensor) and result.numel():
-            length = tensors[0].numel() // result.numel()
-        self.longest = max(self.longest, int(length))
+        if tensors:
+            self.longest = max(self.longest, _reduction(name, tensors, args, result))
         return result
+
+
+def _reduction(name: str, tensors: list[torch.Tensor], args: Any, result: Any) -> int:
+    """How many values one operator adds up for one element of its result."""
+    first = tensors[0]
+    second = tensors[1] if len(tensors) > 1 else first
+    if name in _PRODUCTS or name in _SUMMED_PRODUCTS:
+        return int((first if name in _PRODUCTS else second).shape[-1])
+    if "convolution" in name:
+        transposed = len(args) > 8 and args[6] is True
+        return second.numel() // max(1, second.shape[1] * int(args[8]) if transposed else second.shape[0])
+    if name.startswith("mkldnn_rnn"):
+        return max(int(weight.shape[-1]) for weight in tensors[1:3])
+    if "attention" in name:
+        return max(int(first.shape[-1]), int(second.shape[-2]))
+    if "cdist" in name or "euclidean" in name:
+        return int(first.shape[-1])
+    if "softmax" in name or name.startswith("cum"):
+        return int(first.shape[args[1]]) if first.dim() and isinstance(args[1], int) else 1
+    if "layer_norm" in name or "rms_norm" in name:
+        return math.prod(args[1])
+    if name == "native_group_norm":
+        return first.numel() // max(1, first.shape[0] * int(args[6]))
+    if "batch_norm" in name:
+        return first.numel() // max(1, first.shape[1])
+    made = result[0] if name.startswith(("var", "std")) and isinstance(result, tuple) else result
+    if name in _CHOOSING or not isinstance(made, torch.Tensor) or not made.numel():
+        return 1
+    return first.numel() // made.numel()
 
 
 class IndexWatch(TorchDispatchMode):
     """Remembers what argmax, argmin and the like chose from."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._seen: list[tuple[torch.Tensor, IndexSource]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

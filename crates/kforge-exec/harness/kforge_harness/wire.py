@@ -51,7 +51,8 @@ def reply(nonce: int, kind: str, inside_ns: int = 0, a: int = 0, b: int = 0, det
 
 
 def send_json(channel: socket.socket, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode()
+    # Texts of hostile origin may hold lone surrogates, which no other JSON reader takes.
+    data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
     channel.sendall(struct.pack("<I", len(data)) + data)
 
 

@@ -39,7 +39,7 @@ def _import_torch() -> dict[str, Any]:
     import numpy
     import torch
     import torch._inductor.config
-    import torch.utils._python_dispatch  # noqa: F401  imported here, once, instead of in every cell
+    import torch.utils._python_dispatch  # here, once, instead of in every cell
 
     return {
         "python": sys.version.split()[0],
