@@ -1,4 +1,4 @@
-"""Rotary embedding in Triton: one program per position reads all heads once and writes them to their transposed place."""
+"""Rotary embedding in Triton: one program per position reads all heads once and writes them transposed."""
 
 import torch
 import triton

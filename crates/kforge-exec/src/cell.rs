@@ -19,6 +19,7 @@ use std::{
 const MAGIC: u32 = 0x4B46_524B;
 const RECORD: usize = 64;
 const DETAIL_BYTES: usize = 64 * 1024;
+const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a cell can be asked for.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +85,24 @@ impl Cell {
         let mut fds = vec![theirs.as_fd(), input.fd(), output.fd(), detail.fd()];
         fds.extend_from_slice(weights);
         let child = sandbox.spawn(spec, env, &fds)?;
-        Ok(Self { channel: ours, child, input, output, detail, dead: false })
+        drop(fds);
+        drop(theirs);
+        let mut cell = Self { channel: ours, child, input, output, detail, dead: false };
+        cell.wait_until_ready(sandbox)?;
+        Ok(cell)
+    }
+
+    /// A cell that ends before it is ready has not loaded hostile code yet: the failure is ours.
+    fn wait_until_ready(&mut self, sandbox: &mut Sandbox) -> Result<()> {
+        let deadline = Instant::now() + READY_LIMIT;
+        let ready = wait_readable(&[self.channel.as_fd()], deadline)?[0];
+        let mut record = [0; RECORD];
+        let (length, _) = recv(&self.channel, &mut record, RecvFlags::DONTWAIT).unwrap_or((0, 0));
+        if !ready || length != RECORD || !record[44..].starts_with(b"ready\0") {
+            let why = self.ended(sandbox)?.reason;
+            return Err(ExecError::harness(format!("a cell does not start: {why}\n{}", sandbox.log.text().trim())));
+        }
+        Ok(())
     }
 
     /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.

@@ -152,7 +152,9 @@ fn ask<T: DeserializeOwned>(
 ) -> Result<T> {
     channel.send(message, fds)?;
     let ended = |_| {
-        ExecError::Problem(format!("{what}: the process that runs the reference ended; does the problem crash or call exit?"))
+        ExecError::Problem(format!(
+            "{what}: the process that runs the reference ended; does the problem crash or call exit?"
+        ))
     };
     let answer: Value = channel.receive(soon(limit_s)).map_err(ended)?.ok_or_else(|| {
         ExecError::Problem(format!(

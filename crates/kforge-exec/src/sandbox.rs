@@ -98,11 +98,8 @@ impl Sandbox {
         let entered: Entered = channel
             .receive(soon(30))?
             .ok_or_else(|| ExecError::harness(format!("the sandbox does not start: {}", zygote.log_text())))?;
-        let (read, log_writer) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| ExecError::Io {
-                what: "cannot make a pipe".to_owned(),
-                source: error.into(),
-            })?;
+        let (read, log_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), source: error.into() })?;
         Ok(Self {
             channel,
             scratch,
@@ -118,7 +115,12 @@ impl Sandbox {
     }
 
     /// Forks a child that runs the cell's loop over `fds`.
-    pub(crate) fn spawn(&mut self, spec: &Value, env: &BTreeMap<String, String>, fds: &[BorrowedFd<'_>]) -> Result<u64> {
+    pub(crate) fn spawn(
+        &mut self,
+        spec: &Value,
+        env: &BTreeMap<String, String>,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<u64> {
         self.next_child += 1;
         let mut all = fds.to_vec();
         all.push(self.log_writer.as_fd());

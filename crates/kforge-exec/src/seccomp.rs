@@ -69,8 +69,7 @@ fn compile(numbers: &Numbers) -> Result<Vec<Vec<u8>>, seccompiler::BackendError>
     [(absent, ENOSYS), (refused, EPERM)]
         .into_iter()
         .map(|(rules, code)| {
-            let filter =
-                SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(code), numbers.arch)?;
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(code), numbers.arch)?;
             let program: BpfProgram = filter.try_into()?;
             Ok(to_bytes(&program))
         })

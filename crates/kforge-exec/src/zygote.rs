@@ -44,11 +44,8 @@ impl Zygote {
     /// Starts the interpreter; with `torch` false only the sandbox can be tried.
     pub(crate) fn start(python: &Path, harness: &Path, threads: usize, torch: bool) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
-        let (read, write) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| ExecError::Io {
-                what: "cannot make a pipe".to_owned(),
-                source: error.into(),
-            })?;
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), source: error.into() })?;
         rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())
             .map_err(|error| ExecError::Io { what: "cannot pass a channel".to_owned(), source: error.into() })?;
         let output = Stdio::from(write.try_clone().map_err(ExecError::io("cannot copy a pipe"))?);
@@ -142,4 +139,3 @@ fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     ["API_KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| upper.contains(word))
 }
-

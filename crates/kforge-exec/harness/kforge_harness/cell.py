@@ -34,6 +34,7 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
     """Serves requests until kforge closes the channel."""
     channel = socket.socket(fileno=fds[0])
     worker = _Cell(spec, fds)
+    channel.send(wire.reply(0, "ready"))  # before any candidate code: without it the failure is ours
     while (request := wire.read_request(channel)) is not None:
         try:
             kind, inside, a, b = worker.perform(request)
@@ -142,7 +143,9 @@ class _Cell:
                 if not (isinstance(found, type) and issubclass(found, nn.Module)):
                     raise Failure("no_class", f"{name} is not a class derived from torch.nn.Module")
                 return found
-        raise Failure("no_class", "the file defines neither `class NewModel(nn.Module)` nor `class ModelNew(nn.Module)`")
+        raise Failure(
+            "no_class", "the file defines neither `class NewModel(nn.Module)` nor `class ModelNew(nn.Module)`"
+        )
 
     def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
         model = self._class()(*variant.init)

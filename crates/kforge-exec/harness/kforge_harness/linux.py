@@ -162,9 +162,7 @@ class Landlock:
             os.close(opened)
 
     def enforce(self) -> None:
-        call = _libc.syscall(
-            ctypes.c_long(_SYS_LANDLOCK_RESTRICT_SELF), ctypes.c_int(self._fd), ctypes.c_uint32(0)
-        )
+        call = _libc.syscall(ctypes.c_long(_SYS_LANDLOCK_RESTRICT_SELF), ctypes.c_int(self._fd), ctypes.c_uint32(0))
         _checked(int(call), "landlock_restrict_self")
         os.close(self._fd)
 

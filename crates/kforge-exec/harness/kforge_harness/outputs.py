@@ -28,7 +28,9 @@ def deliver(result: Any, expected: Expected, input_range: tuple[int, int]) -> No
         if list(tensor.shape) != field.shape:
             raise Failure("shape", f"{name}: shape is {list(tensor.shape)}, expected {field.shape}")
         if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
-            raise Failure("strides", f"{name}: strides {tensor.stride()} make elements share memory; return a dense tensor")
+            raise Failure(
+                "strides", f"{name}: strides {tensor.stride()} make elements share memory; return a dense tensor"
+            )
         inside = tensor.numel() > 0 and input_range[0] <= tensor.data_ptr() < input_range[1]
         if inside and not expected.aliases_allowed:
             raise Failure("alias", f"{name}: shares memory with an input; the reference returns a tensor of its own")
@@ -42,7 +44,9 @@ def match(skeleton: Any, got: Any, name: str) -> list[tuple[int, Any]]:
         return [(skeleton.index, got)]
     if isinstance(skeleton, dict):
         if not isinstance(got, dict) or set(got) != set(skeleton):
-            raise Failure("structure", f"{name}: expected a dict with keys {sorted(map(str, skeleton))}, got {_describe(got)}")
+            raise Failure(
+                "structure", f"{name}: expected a dict with keys {sorted(map(str, skeleton))}, got {_describe(got)}"
+            )
         return [pair for key in skeleton for pair in match(skeleton[key], got[key], f"{name}[{key!r}]")]
     if isinstance(skeleton, (list, tuple)):
         if not isinstance(got, (list, tuple)) or len(got) != len(skeleton):

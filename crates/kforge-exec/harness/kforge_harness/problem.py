@@ -70,9 +70,7 @@ class Problem:
     def integers(self) -> dict[str, int]:
         """Module-level sizes, in order of appearance."""
         return {
-            name: value
-            for name, value in vars(self.module).items()
-            if type(value) is int and not name.startswith("_")
+            name: value for name, value in vars(self.module).items() if type(value) is int and not name.startswith("_")
         }
 
     def fingerprint(self) -> str:
@@ -124,7 +122,9 @@ def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
         raise ProblemError("get_inputs() returned no tensor: there is nothing to compute from")
     for tensor in tensors:
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-            raise ProblemError(f"an input has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported")
+            raise ProblemError(
+                f"an input has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"
+            )
     return Drawn(skeleton, [tensor.detach().cpu() for tensor in tensors])
 
 
@@ -141,7 +141,9 @@ def construct(module: types.ModuleType, seed: int) -> nn.Module:
     return made
 
 
-def forward(model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0, pristine: bool = True) -> tuple[Any, list[torch.Tensor]]:
+def forward(
+    model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0, pristine: bool = True
+) -> tuple[Any, list[torch.Tensor]]:
     """Outputs of a pristine copy of the reference on copies of the inputs: in-place modules harm nobody."""
     tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
     if double:
@@ -179,11 +181,15 @@ def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
         return item
 
     if not layout.split(result)[1]:
-        raise ProblemError(f"the output of Model is a {type(result).__name__} without any tensor: there is nothing to compare")
+        raise ProblemError(
+            f"the output of Model is a {type(result).__name__} without any tensor: there is nothing to compare"
+        )
     skeleton, tensors = layout.split(numbers(result))
     for tensor in tensors:
         if tensor.device.type != "cpu":
             raise ProblemError(f"an output is on device {tensor.device}: keep the reference on the CPU")
         if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
-            raise ProblemError(f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported")
+            raise ProblemError(
+                f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"
+            )
     return skeleton, [tensor.detach() for tensor in tensors]

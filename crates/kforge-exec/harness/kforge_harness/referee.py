@@ -160,5 +160,3 @@ def _jsonable(contract: dict[str, Any]) -> dict[str, Any]:
         return made
     except (TypeError, ValueError) as error:
         raise ProblemError(f"KFORGE holds a value that is not plain data: {error}") from None
-
-

@@ -142,7 +142,9 @@ class Reference:
         redrawn = _survives(model, drawn, outputs)
         if not redrawn:
             model = made
-            self._note("weights are the constructor's own under secret seeds: the reference does not bear re-drawn ones")
+            self._note(
+                "weights are the constructor's own under secret seeds: the reference does not bear re-drawn ones"
+            )
         if "mul" not in self.contract:
             floats = [t.dtype for t in (*drawn.tensors, *outputs) if t.is_floating_point()]
             self.contract["mul"] = truth.precision_of(floats[0]) if floats else "fp32"
@@ -226,7 +228,11 @@ class Reference:
         family = OWN if distribution == SLICE else distribution
         first = self.sets.get(f"v{variant}-{family}-0")
         # One band serves all sets of a distribution: it is relative to the rms of each set's own truth.
-        bands = first.bands if first else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled)
+        bands = (
+            first.bands
+            if first
+            else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled)
+        )
         self.store.write_tensors(f"{name}.in", drawn.tensors)
         fields = self.store.write_tensors(f"{name}.truth", exact)
         scores = {i: self._keep_scores(name, i, source) for i, source in sources.items()}
@@ -250,7 +256,9 @@ class Reference:
         own = draw_inputs(module, derive(self.secret, f"inputs-{variant}-{number}"))
         if distribution == OWN:
             return own
-        return redraw(own, self.structured, distribution, derive(self.secret, f"values-{variant}-{distribution}-{number}"))
+        return redraw(
+            own, self.structured, distribution, derive(self.secret, f"values-{variant}-{distribution}-{number}")
+        )
 
     def _draw_slice(self, number: int) -> Drawn:
         """The first own set with one slice of one input taken from another draw, so that the truth moves clearly."""
@@ -289,7 +297,13 @@ class Reference:
     def _keep_scores(self, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
         file = f"{name}.scores{index}"
         fields = self.store.write_tensors(file, [source.scores.double()])
-        return {"file": file, "field": asdict(fields[0]), "dim": source.dim, "keepdim": source.keepdim, "sign": source.sign}
+        return {
+            "file": file,
+            "field": asdict(fields[0]),
+            "dim": source.dim,
+            "keepdim": source.keepdim,
+            "sign": source.sign,
+        }
 
     def find(self, name: str) -> InputSet:
         if name not in self.sets:
@@ -344,7 +358,10 @@ class Reference:
 
 
 def _region(fields: list[layout.Field]) -> int:
-    return max((f.offset + (f.nbytes + layout.ALIGN - 1) // layout.ALIGN * layout.ALIGN for f in fields), default=0) or layout.ALIGN
+    return (
+        max((f.offset + (f.nbytes + layout.ALIGN - 1) // layout.ALIGN * layout.ALIGN for f in fields), default=0)
+        or layout.ALIGN
+    )
 
 
 def _set_mode(model: nn.Module, training: bool) -> None:

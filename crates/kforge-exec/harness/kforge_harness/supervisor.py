@@ -64,9 +64,7 @@ class _Supervisor:
             self._enforced.namespaces = False
         for name in ("build", "tmp", "home", "cache"):
             os.makedirs(os.path.join(self._policy.scratch, name), exist_ok=True)
-        wire.send_json(
-            self._channel, {"level": self._enforced.level(), "missing": self._enforced.missing}
-        )
+        wire.send_json(self._channel, {"level": self._enforced.level(), "missing": self._enforced.missing})
         while self._step():
             pass
         self._kill_everything()

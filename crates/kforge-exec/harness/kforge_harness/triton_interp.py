@@ -229,6 +229,9 @@ def _repair_scalars(interp: Any, tl: Any) -> None:
     def implicit_cvt(arg: Any) -> Any:
         if isinstance(arg, bool):
             return tl.core.tensor(interp.TensorHandle(np.array([arg], dtype=np.bool_), tl.int1), tl.int1)
+        if isinstance(arg, float):
+            # A compiled kernel gets an fp32 scalar that has methods such as `.to`, not a Python float.
+            return tl.core.tensor(interp.TensorHandle(np.array([arg], dtype=np.float32), tl.float32), tl.float32)
         return convert(arg)
 
     @functools.wraps(patch)

@@ -90,7 +90,9 @@ def bands(
         scale = math.sqrt(max(1.0, reduction / 256))
         unit = max(UNIT[contract["acc"]], UNIT[io])
         rms = rms_of(true) or 1.0
-        e_hi = widen * max(error_of(allowed, true) / rms, error_of(own, true) / rms, FLOOR * unit * math.sqrt(reduction))
+        e_hi = widen * max(
+            error_of(allowed, true) / rms, error_of(own, true) / rms, FLOOR * unit * math.sqrt(reduction)
+        )
         e_lo = error_of(low, true) / rms
         separated = e_lo >= SEPARATION * e_hi
         tau = widen * max(TAU[mul] if io != "fp64" else TAU["fp64"], TAU[io])

@@ -36,9 +36,9 @@ def main() -> None:
 
 
 def _import_torch() -> dict[str, Any]:
+    # Not torch._inductor or torch._dynamo: they import Triton, which a cell must first switch to its interpreter.
     import numpy
     import torch
-    import torch._inductor.config
     import torch.utils._python_dispatch  # here, once, instead of in every cell
 
     return {

@@ -33,7 +33,9 @@ def simple(folder: Path, forward: str, inputs: str = "torch.randn(8, 16)", init:
     )
 
 
-def reference_of(problem: Problem, folder: Path, contract: dict[str, Any] | None = None, reduced: bool = False) -> Reference:
+def reference_of(
+    problem: Problem, folder: Path, contract: dict[str, Any] | None = None, reduced: bool = False
+) -> Reference:
     made = Reference(problem, contract or {}, SECRET, Store(str(folder / "store")), reduced)
     made.prepare()
     return made

@@ -25,6 +25,14 @@ def test_the_rounded_truth_passes_with_little_used() -> None:
     assert found.kind == found.text == "" and 0 < found.error < 0.2
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_comparing_changes_neither_side(dtype: torch.dtype) -> None:
+    true = torch.randn(64, 64, dtype=torch.float64)
+    got = (true * 1.5).to(dtype)
+    kept, truth = got.clone(), true.clone()
+    assert judge(got, true).kind == "numeric" and torch.equal(got, kept) and torch.equal(true, truth)
+
+
 def test_one_wrong_element_is_named_with_place_and_values() -> None:
     true = torch.ones(3, 4, 5)
     got = true.clone()
@@ -111,7 +119,9 @@ def test_integers_are_exact() -> None:
     got = true.clone()
     got[1, 0] += 1
     found = compare(got, true, None, None, "output", "fp32")
-    assert found.kind == "integer" and found.text == "output: 1 of 6 elements differ; first at (1, 0): expected 3, got 4"
+    assert (
+        found.kind == "integer" and found.text == "output: 1 of 6 elements differ; first at (1, 0): expected 3, got 4"
+    )
 
 
 def test_booleans_are_exact() -> None:

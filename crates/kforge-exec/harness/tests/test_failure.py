@@ -60,7 +60,10 @@ def test_a_long_log_is_cut() -> None:
 
 
 def test_the_runtime_s_errors_have_kinds() -> None:
-    assert kind_and_text(kforge_rt.BuildError("failed", "k.cpp:1:2: error: bad")) == ("compiler", "k.cpp:1:2: error: bad")
+    assert kind_and_text(kforge_rt.BuildError("failed", "k.cpp:1:2: error: bad")) == (
+        "compiler",
+        "k.cpp:1:2: error: bad",
+    )
     assert kind_and_text(kforge_rt.BuildError("no compiler")) == ("compiler", "no compiler")
     assert kind_and_text(kforge_rt.FlagError("flag -x is not allowed"))[0] == "flag"
     assert kind_and_text(kforge_rt.LaunchError("f returned 3")) == ("launch", "f returned 3")

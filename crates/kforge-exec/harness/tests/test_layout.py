@@ -121,13 +121,19 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int
 
 
 def random_tensor(rng: random.Random) -> torch.Tensor:
-    shape = [rng.choice([0, 1, 1, 2, 3, 5]) if rng.random() < 0.3 else rng.randint(1, 5) for _ in range(rng.randint(0, 4))]
+    shape = [
+        rng.choice([0, 1, 1, 2, 3, 5]) if rng.random() < 0.3 else rng.randint(1, 5) for _ in range(rng.randint(0, 4))
+    ]
     raw = torch.randint(-100, 100, [2 * n for n in shape])
     dtype = rng.choice(DTYPES)
     tensor = raw.to(dtype)
     for dim, size in enumerate(shape):
         start = rng.randint(0, size)
-        tensor = tensor.narrow(dim, start, size) if rng.random() < 0.5 else tensor[(slice(None),) * dim + (slice(None, None, 2),)]
+        tensor = (
+            tensor.narrow(dim, start, size)
+            if rng.random() < 0.5
+            else tensor[(slice(None),) * dim + (slice(None, None, 2),)]
+        )
     if rng.random() < 0.3:
         tensor = tensor.clone()
     order = list(range(len(shape)))

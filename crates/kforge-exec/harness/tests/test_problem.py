@@ -15,7 +15,15 @@ from torch import nn
 
 from kforge_harness import layout
 from kforge_harness.problem import (
-    Drawn, Problem, ProblemError, construct, draw_inputs, forward, init_inputs, seed_everything, split_outputs,
+    Drawn,
+    Problem,
+    ProblemError,
+    construct,
+    draw_inputs,
+    forward,
+    init_inputs,
+    seed_everything,
+    split_outputs,
 )  # fmt: skip
 
 MODEL = "class Model(nn.Module):\n    def forward(self, x):\n        return x\n"
@@ -99,7 +107,7 @@ def test_numbers_in_a_result_count_as_tensors() -> None:
 
 
 def test_named_results_need_no_class_of_the_problem() -> None:
-    named = namedtuple("named", "x y")  # noqa: PYI024  a class that no other process could import
+    named = namedtuple("named", "x y")
     skeleton, tensors = split_outputs(named(torch.ones(1), named(2.0, None)))
     assert skeleton == (layout.Slot(0), (layout.Slot(1), None)) and type(skeleton) is tuple and len(tensors) == 2
     assert layout.unpack(layout.pack(skeleton)) == skeleton

@@ -79,6 +79,12 @@ def test_a_reference_that_raises_is_told(tmp_path: Path) -> None:
         reference_of(simple(tmp_path, "x @ x"), tmp_path)
 
 
+def test_inputs_of_a_class_that_no_candidate_can_see_are_refused(tmp_path: Path) -> None:
+    more = "from collections import namedtuple\nPair = namedtuple('Pair', 'a b')"
+    with pytest.raises(ProblemError, match=r"handing get_inputs\(\) to a candidate failed.*pass plain data"):
+        reference_of(simple(tmp_path, "x.a * 2", "Pair(torch.randn(8), 1)", more=more), tmp_path)
+
+
 def test_other_shapes_become_variants(tmp_path: Path) -> None:
     problem = simple(tmp_path, "x * 2", "torch.randn(ROWS, 16)", more="ROWS = 8")
     reference = reference_of(problem, tmp_path, {"shapes": [{"ROWS": 3}, {"ROWS": 100}]})

@@ -15,7 +15,16 @@ from torch import nn
 from kforge_harness.compare import compare
 from kforge_harness.problem import Drawn
 from kforge_harness.truth import (
-    SEPARATION, TAU, Band, ReductionMeter, bands, error_of, rms_of, round_to, truth, worst_of,
+    SEPARATION,
+    TAU,
+    Band,
+    ReductionMeter,
+    bands,
+    error_of,
+    rms_of,
+    round_to,
+    truth,
+    worst_of,
 )  # fmt: skip
 
 STRICT = {"mul": "fp32", "acc": "fp32", "math": "exact"}

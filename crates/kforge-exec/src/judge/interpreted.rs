@@ -28,7 +28,8 @@ impl Session {
     /// At reduced sizes first; a kernel that is written for the problem's own sizes gets a second chance there.
     fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Arm>> {
         let first = self.interpret_once(source, outcome, observer)?;
-        let reduced = self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
+        let reduced =
+            self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
         let may_be_specialised = matches!(outcome.verdict.state, State::Mismatch | State::RuntimeError);
         if first.is_some() || !reduced || !may_be_specialised {
             return Ok(first);
@@ -46,6 +47,7 @@ impl Session {
         let (referee, opened) = Referee::open(&mut self.zygote, &request)?;
         let kept = (std::mem::replace(&mut self.referee, referee), std::mem::replace(&mut self.opened, opened));
         let at_reduced = outcome.restart();
+        outcome.report = Some(self.opened.report.clone());
         let second = self.interpret_once(source, outcome, observer);
         (self.referee, self.opened) = kept;
         let second = second?;

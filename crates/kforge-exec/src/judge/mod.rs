@@ -191,10 +191,9 @@ impl Session {
     fn enter(&mut self, role: Role) -> Result<Sandbox> {
         let folders = match role {
             Role::Candidate => Folders::default(),
-            Role::Baseline => Folders {
-                readable: self.opened.search_path.clone(),
-                writable: vec![self.inductor_cache()?],
-            },
+            Role::Baseline => {
+                Folders { readable: self.opened.search_path.clone(), writable: vec![self.inductor_cache()?] }
+            }
         };
         let set_bytes = (self.opened.input_bytes + self.opened.output_bytes) as u64;
         let limits = Limits { memory_bytes: self.options.memory_bytes + 8 * set_bytes, ..Limits::default() };

@@ -2,8 +2,8 @@
 
 use super::Session;
 use kforge_types::{
-    BaselineRef, Check, EvalResult, Evidence, Interval, RESULT_VERSION, SandboxLevel, SandboxReport, State, Timing,
-    Verdict,
+    BaselineRef, Check, EvalResult, Evidence, Interval, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
+    State, Timing, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -22,6 +22,8 @@ pub(crate) struct Outcome {
     pub(crate) provisional: bool,
     pub(crate) sandbox: SandboxReport,
     pub(crate) log: String,
+    /// Where the problem was examined a second time, at other sizes.
+    pub(crate) report: Option<ProblemReport>,
     stages: BTreeMap<String, f64>,
 }
 
@@ -41,6 +43,7 @@ impl Outcome {
             provisional: false,
             sandbox: SandboxReport { level: SandboxLevel::None, missing: Vec::new() },
             log: String::new(),
+            report: None,
             stages: BTreeMap::new(),
         }
     }
@@ -95,7 +98,7 @@ impl Outcome {
             stages_s: self.stages,
             device: session.device.clone(),
             versions: session.versions.clone(),
-            problem: session.opened.report.clone(),
+            problem: self.report.unwrap_or_else(|| session.opened.report.clone()),
             findings: Vec::new(),
             log: self.log,
         }

@@ -204,8 +204,7 @@ impl Session {
         outcome.speedup = ratio(blocks).map(|(center, interval)| {
             (center / scale, Interval { low: interval.low / scale, high: interval.high / scale })
         });
-        outcome.baseline =
-            median(&baseline_times).map(|median_us| BaselineRef { name: name.to_owned(), median_us });
+        outcome.baseline = median(&baseline_times).map(|median_us| BaselineRef { name: name.to_owned(), median_us });
         outcome.provisional = matches!(report.clock, Clock::Unresolved | Clock::Outside);
         outcome.evidence = Evidence::Measured;
         outcome.timing = Some(Timing {

@@ -60,6 +60,7 @@ fn level_row(report: &SandboxReport) -> Row {
     } else {
         format!("{level}; {}", report.missing.join("; "))
     };
-    let mend = report.missing.iter().any(|text| text.starts_with("namespaces")).then(|| user_namespace_mend(Path::new("/")));
+    let mend =
+        report.missing.iter().any(|text| text.starts_with("namespaces")).then(|| user_namespace_mend(Path::new("/")));
     Row::new(Section::Sandbox, "sandbox", status, detail).mended_by(mend.flatten())
 }

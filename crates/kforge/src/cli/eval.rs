@@ -134,7 +134,8 @@ struct Candidate {
 pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
     let pack = target::find(&args.target).map_err(|error| Usage(error.to_string()))?;
     let problem = read(&args.problem, "the problem")?;
-    let candidates: Vec<Candidate> = args.candidates.iter().map(|path| inspect(args, path)).collect::<Result<_, _>>()?;
+    let candidates: Vec<Candidate> =
+        args.candidates.iter().map(|path| inspect(args, path)).collect::<Result<_, _>>()?;
     let mut session: Option<Session> = None;
     let mut code = 0;
     for candidate in &candidates {
@@ -281,4 +282,3 @@ fn contract(args: &EvalArgs) -> Contract {
         operators: args.own_operators.then_some(Operators::Own),
     }
 }
-

@@ -66,7 +66,8 @@ fn times(result: &EvalResult, width: Option<u16>) -> comfy_table::Table {
     made.set_header(["", "median", "p20 to p80", "calls", ""]);
     if let Some(own) = &result.candidate {
         let warm = own.warm_median_us.map(|us| format!("{} with warm caches", micros(us))).unwrap_or_default();
-        let share = own.framework_share.map(|s| format!(", framework operators {:.0} %", 100.0 * s)).unwrap_or_default();
+        let share =
+            own.framework_share.map(|s| format!(", framework operators {:.0} %", 100.0 * s)).unwrap_or_default();
         let spread = format!("{} to {}", micros(own.p20), micros(own.p80));
         made.add_row(["candidate", &micros(own.median_us), &spread, &own.n.to_string(), &format!("{warm}{share}")]);
     }
@@ -102,7 +103,9 @@ fn notes(result: &EvalResult, text: &mut String) {
     lines.extend(result.problem.flags.iter().map(|flag| format!("problem flagged: {flag}")));
     lines.extend(result.problem.notes.iter().cloned());
     if result.problem.truth == "native" {
-        lines.push("the reference cannot run in float64: judged against its native output, with a wider band".to_owned());
+        lines.push(
+            "the reference cannot run in float64: judged against its native output, with a wider band".to_owned(),
+        );
     }
     if !result.device.note.is_empty() {
         lines.push(result.device.note.clone());

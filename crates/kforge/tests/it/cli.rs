@@ -14,7 +14,8 @@ fn quick() -> std::process::Command {
 
 #[test]
 fn several_candidates_give_one_line_each_and_the_first_failure_decides() {
-    let output = run(quick().args([PROBLEM, HONEST, "corpus/cheats/returns_zeros.py", "corpus/cheats/lazy_tensor_subclass.py"]));
+    let output =
+        run(quick().args([PROBLEM, HONEST, "corpus/cheats/returns_zeros.py", "corpus/cheats/lazy_tensor_subclass.py"]));
     let verdicts: Vec<String> = answers(&output).iter().map(verdict).collect();
     assert_eq!(verdicts, ["correct", "mismatch/numeric", "generation_failure/guardrail"]);
     assert_eq!(output.status.code(), Some(10));
@@ -47,7 +48,11 @@ fn the_json_schema_is_the_one_that_is_checked_in() {
     if std::env::var_os("KFORGE_UPDATE_DOCS").is_some() {
         std::fs::write(&file, &schema).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), schema, "run the tests with KFORGE_UPDATE_DOCS=1 and look at the diff");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        schema,
+        "run the tests with KFORGE_UPDATE_DOCS=1 and look at the diff"
+    );
 }
 
 #[test]
@@ -70,7 +75,15 @@ fn wrong_use_is_exit_code_2_with_what_to_do() {
 
 #[test]
 fn a_person_gets_a_headline_a_table_and_the_reason() {
-    let output = run(kforge().args(["eval", "--baselines", "eager", "--time-budget", "0.2", PROBLEM, "corpus/cheats/returns_zeros.py"]));
+    let output = run(kforge().args([
+        "eval",
+        "--baselines",
+        "eager",
+        "--time-budget",
+        "0.2",
+        PROBLEM,
+        "corpus/cheats/returns_zeros.py",
+    ]));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("corpus/cheats/returns_zeros.py: mismatch (numeric)"), "{text}");
     assert!(text.contains("worst at (") && text.contains("expected "), "{text}");
@@ -79,7 +92,13 @@ fn a_person_gets_a_headline_a_table_and_the_reason() {
 
 #[test]
 fn the_sandbox_is_full_here_or_says_why_and_partial_still_holds() {
-    let output = run(quick().args([PROBLEM, HONEST, "corpus/hostile/candidates/write_home.py", "--no-namespaces", "--no-guard"]));
+    let output = run(quick().args([
+        PROBLEM,
+        HONEST,
+        "corpus/hostile/candidates/network_inet.py",
+        "--no-namespaces",
+        "--no-guard",
+    ]));
     let answers = answers(&output);
     assert_eq!(verdict(&answers[0]), "correct");
     assert_eq!(answers[0]["sandbox"]["level"], "partial");
@@ -93,7 +112,12 @@ fn the_sandbox_is_full_here_or_says_why_and_partial_still_holds() {
 #[test]
 fn nothing_is_left_running_or_lying_about() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = run(quick().env("TMPDIR", temporary.path()).args([PROBLEM, HONEST, "corpus/hostile/candidates/daemon_python.py", "--no-guard"]));
+    let output = run(quick().env("TMPDIR", temporary.path()).args([
+        PROBLEM,
+        HONEST,
+        "corpus/hostile/candidates/daemon_python.py",
+        "--no-guard",
+    ]));
     assert_eq!(answers(&output).len(), 2, "{}", errors(&output));
     let left: Vec<_> = walk(temporary.path()).into_iter().filter(|path| path.is_file()).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -118,15 +142,33 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn the_reference_as_its_own_candidate_gives_one() {
-    let output = run(kforge().args(["eval", "--json", "--baselines", "eager", "--time-budget", "4"]).args([
-        "corpus/problems/linear_relu.py",
-        "corpus/honest/linear_framework_only.py",
-    ]));
+    let output = run(kforge()
+        .args(["eval", "--json", "--baselines", "eager", "--time-budget", "4"])
+        .args(["corpus/problems/linear_relu.py", "corpus/honest/linear_framework_only.py"]));
     let answer = answers(&output).remove(0);
     assert_eq!(verdict(&answer), "correct/framework_only", "{answer}");
     // Wide on purpose: shared machines are noisy, and a test must not fail for that. docs/design/verdict.md has the figures.
     let speedup = answer["speedup"].as_f64().unwrap();
     assert!((0.5..2.0).contains(&speedup), "{speedup}");
+}
+
+#[test]
+fn the_contract_decides_what_is_right() {
+    let judge = |flags: &[&str], problem: &str, candidate: &str| {
+        let output =
+            run(kforge().args(["eval", "--json", "--no-timing", "--no-guard"]).args(flags).args([problem, candidate]));
+        verdict(answers(&output).first().unwrap_or_else(|| panic!("{}", errors(&output))))
+    };
+    let linear = "corpus/problems/linear_relu.py";
+    let truncated = "corpus/cheats/tf32_rounding_weights.py";
+    assert!(judge(&[], linear, truncated).starts_with("mismatch/"));
+    assert_eq!(judge(&["--precision", "tf32"], linear, truncated), "correct");
+    let epilogue = "corpus/honest/linear_framework_matmul_own_epilogue.py";
+    assert_eq!(judge(&[], linear, epilogue), "correct");
+    assert_eq!(judge(&["--own-operators"], linear, epilogue), "generation_failure/framework_operator");
+    let packed = "corpus/honest/linear_transposed_at_first_call.py";
+    assert_eq!(judge(&[], linear, packed), "correct");
+    assert_eq!(judge(&["--params-per-call"], linear, packed), "mismatch/numeric");
 }
 
 #[test]

@@ -8,10 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Whether the source rules make a difference for a file, by its own header.
+fn is_about_rules(file: &Path) -> bool {
+    header(file, "expect-unguarded").is_some()
+}
+
 struct Expectation<'a> {
     /// Header keys, the first that a file has counts.
     keys: &'a [&'a str],
     flags: &'a [&'a str],
+    /// Which files are looked at.
+    chosen: fn(&Path) -> bool,
     /// What holds beyond the verdict; a text says what does not.
     also: fn(&Value) -> Option<String>,
 }
@@ -19,7 +26,7 @@ struct Expectation<'a> {
 /// Groups by problem, since candidates of one problem share a warm worker.
 fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
     let mut by_problem: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for file in python_files(folder) {
+    for file in python_files(folder).into_iter().filter(|file| (expectation.chosen)(file)) {
         let problem = header(&file, "problem").unwrap_or_else(|| "row_softmax".to_owned());
         by_problem.entry(problem).or_default().push(file);
     }
@@ -29,7 +36,14 @@ fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
         let output = run(kforge().arg("eval").arg(&problem).args(&files).arg("--json").args(expectation.flags));
         let answers = answers(&output);
         if answers.len() != files.len() {
-            let _ = writeln!(wrong, "{}: {} of {} answers\n{}", problem.display(), answers.len(), files.len(), errors(&output));
+            let _ = writeln!(
+                wrong,
+                "{}: {} of {} answers\n{}",
+                problem.display(),
+                answers.len(),
+                files.len(),
+                errors(&output)
+            );
         }
         for (file, answer) in files.iter().zip(&answers) {
             let expected = expectation.keys.iter().find_map(|key| header(file, key)).unwrap_or_default();
@@ -64,10 +78,12 @@ fn no_canary(answer: &Value) -> Option<String> {
 
 const QUICK: [&str; 4] = ["--baselines", "eager", "--time-budget", "0.4"];
 
+/// What runs the same with and without source rules is judged without them; here those that the rules are about.
 #[test]
-fn cheats_are_refused() {
+fn cheats_are_refused_by_source_rules() {
     let corpus = root().join("corpus");
-    let expectation = Expectation { keys: &["expect"], flags: &[&QUICK[..], &["--timeout", "20"]].concat(), also: gained_nothing };
+    let flags = [&QUICK[..], &["--timeout", "20"]].concat();
+    let expectation = Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: gained_nothing };
     check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
 }
 
@@ -75,29 +91,45 @@ fn cheats_are_refused() {
 fn cheats_are_refused_without_source_rules() {
     let corpus = root().join("corpus");
     let flags = [&QUICK[..], &["--timeout", "20", "--no-guard"]].concat();
-    let expectation = Expectation { keys: &["expect-unguarded", "expect"], flags: &flags, also: gained_nothing };
+    let keys = &["expect-unguarded", "expect"];
+    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: gained_nothing };
     check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
 }
 
 #[test]
 fn honest_kernels_pass() {
     let corpus = root().join("corpus");
-    let expectation = Expectation { keys: &["expect"], flags: &QUICK, also: |_| None };
+    let expectation = Expectation { keys: &["expect"], flags: &QUICK, chosen: |_| true, also: |_| None };
     check(&corpus.join("honest"), &corpus.join("problems"), &expectation);
 }
 
 #[test]
-fn hostile_candidates_get_a_clear_answer() {
+fn hostile_candidates_get_a_clear_answer_from_source_rules() {
     let hostile = root().join("corpus/hostile");
-    let flags = [&QUICK[..], &["--timeout", "8", "--memory", "2"]].concat();
-    let expectation = Expectation { keys: &["expect"], flags: &flags, also: no_canary };
+    let flags = ["--no-timing", "--timeout", "5", "--memory", "2"];
+    let expectation = Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: no_canary };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
 }
 
 #[test]
 fn hostile_candidates_get_a_clear_answer_without_source_rules() {
     let hostile = root().join("corpus/hostile");
-    let flags = [&QUICK[..], &["--timeout", "8", "--memory", "2", "--no-guard"]].concat();
-    let expectation = Expectation { keys: &["expect-unguarded", "expect"], flags: &flags, also: no_canary };
+    let flags = ["--no-timing", "--timeout", "5", "--memory", "2", "--no-guard"];
+    let keys = &["expect-unguarded", "expect"];
+    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: no_canary };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
+}
+
+#[test]
+fn source_rules_are_silent_where_nothing_is_expected_of_them() {
+    for folder in ["corpus/honest", "corpus/cheats", "corpus/hostile/candidates"] {
+        for file in python_files(&root().join(folder)) {
+            let expected = header(&file, "expect").unwrap_or_default();
+            let Ok(source) = std::fs::read_to_string(&file) else { continue };
+            if !expected.contains("guardrail") {
+                let hard: Vec<_> = kforge_guard::check(&source, &[]).hard().cloned().collect();
+                assert!(hard.is_empty(), "{}: {hard:?}", file.display());
+            }
+        }
+    }
 }

@@ -15,7 +15,8 @@ fn example_folders() -> Vec<PathBuf> {
 }
 
 fn judge(target: &str, problem: &std::path::Path, candidate: &std::path::Path) -> Value {
-    let output = run(kforge().args(["eval", "--json", "--baselines", "eager", "--target", target]).arg(problem).arg(candidate));
+    let output =
+        run(kforge().args(["eval", "--json", "--baselines", "eager", "--target", target]).arg(problem).arg(candidate));
     answers(&output).pop().unwrap_or_else(|| panic!("{}: {}", candidate.display(), errors(&output)))
 }
 

@@ -26,7 +26,8 @@ fn every_problem_is_accepted_flagged_or_refused_as_written() {
     let expectations: Expectations = toml::from_str(&text).unwrap();
     assert!(expectations.problem.len() > 100);
     let narrowed = std::env::var("KFORGE_CASE").unwrap_or_default();
-    let chosen: Vec<&Expected> = expectations.problem.iter().filter(|expected| expected.file.contains(&narrowed)).collect();
+    let chosen: Vec<&Expected> =
+        expectations.problem.iter().filter(|expected| expected.file.contains(&narrowed)).collect();
     // Nothing is timed here, so two at once do not disturb each other.
     let (first, second) = chosen.split_at(chosen.len() / 2);
     let results: Vec<(String, Result<(), String>)> = std::thread::scope(|scope| {

@@ -1,0 +1,100 @@
+"""How far the evaluator's constants are from both corpora: prints the tables of docs/design/verdict.md.
+
+Usage: python scripts/calibrate.py [--kforge PATH]   (with KFORGE_PYTHON naming a Python with torch, if kforge must not choose)
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "corpus"
+
+
+def header(file: Path, key: str) -> str:
+    found = re.search(rf"^{key}: *(.*)$", file.read_text(errors="replace"), re.MULTILINE)
+    return found.group(1).strip() if found else ""
+
+
+def evaluate(kforge: str, folder: str, flags: list[str]) -> list[tuple[Path, dict[str, Any]]]:
+    by_problem: dict[str, list[Path]] = collections.defaultdict(list)
+    for file in sorted((CORPUS / folder).glob("*.py")):
+        by_problem[header(file, "problem")].append(file)
+    results = []
+    for problem, files in by_problem.items():
+        command = [kforge, "eval", str(CORPUS / "problems" / f"{problem}.py"), *map(str, files), "--json", *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        if len(lines) != len(files):
+            sys.exit(f"{problem}: {len(lines)} of {len(files)} answers\n{done.stderr}")
+        results += list(zip(files, lines, strict=True))
+    return results
+
+
+def largest_error(result: dict[str, Any]) -> float:
+    shares = [re.search(r"largest error ([\d.]+)", check["detail"]) for check in result["checks"]]
+    return max((float(found.group(1)) for found in shares if found), default=0.0)
+
+
+def unseen_ratio(result: dict[str, Any]) -> float | None:
+    text = result["reason"] + " ".join(check["detail"] for check in result["checks"] if check["name"] == "unseen inputs")
+    found = re.search(r"([\d.]+) us on (?:\d+ unseen sets|inputs it has never seen), ([\d.]+) us", text)
+    return float(found.group(1)) / float(found.group(2)) if found else None
+
+
+def clock_share(result: dict[str, Any]) -> float | None:
+    """Time that passed outside of `forward`, as a share of what was claimed."""
+    text = " ".join(check["detail"] for check in result["checks"] if check["name"] == "two clocks")
+    inside = re.search(r"(?:inside|claims) ([\d.]+) us", text)
+    outside = re.search(r"(?:outside|but) ([\d.]+) us", text)
+    return float(outside.group(1)) / float(inside.group(1)) - 1 if inside and outside else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kforge", default=str(ROOT / "target/release/kforge"))
+    kforge = parser.parse_args().kforge
+    flags = ["--baselines", "eager", "--time-budget", "0.4"]
+    honest = evaluate(kforge, "honest", flags)
+    cheats = evaluate(kforge, "cheats", [*flags, "--no-guard", "--timeout", "20"])
+    guarded = evaluate(kforge, "cheats", [*flags, "--no-timing", "--timeout", "20"])
+    one = honest[0][1]
+    print(f"{one['device']['name']}, {one['device']['threads']} threads, torch {one['versions']['torch']}, {one['versions']['compiler']}\n")
+
+    refused = [f.stem for f, r in honest if r["state"] != "correct"]
+    errors = sorted(((largest_error(r), f.stem) for f, r in honest), reverse=True)
+    ratios = sorted(((x, f.stem) for f, r in honest if (x := unseen_ratio(r)) is not None), reverse=True)
+    clocks = sorted(((x, f.stem) for f, r in honest if (x := clock_share(r)) is not None), reverse=True)
+    print(f"Honest kernels: {len(honest)}, refused: {len(refused)} {refused}")
+    print("Largest share of the allowed error: " + ", ".join(f"{x:.2f} {n}" for x, n in errors[:5]))
+    print("Largest time on unseen over seen inputs: " + ", ".join(f"{x:.2f} {n}" for x, n in ratios[:5]))
+    print("Largest time outside of forward, as a share of forward: " + ", ".join(f"{x:.2f} {n}" for x, n in clocks[:5]))
+
+    by_verdict = collections.Counter(f"{r['state']}/{r['kind']}" if r["kind"] else r["state"] for _f, r in cheats)
+    by_guard = sum(r["kind"] == "guardrail" for _f, r in guarded)
+    print(f"\nCheats: {len(cheats)}; refused by the source rules before anything runs: {by_guard}")
+    print("With the source rules switched off:\n\n| verdict | cheats |\n|---|---|")
+    for verdict, count in by_verdict.most_common():
+        print(f"| {verdict} | {count} |")
+    for f, r in cheats:
+        if r["state"] == "correct":
+            speedup = f"{r['speedup']:.2f}x" if r["speedup"] else "not timed"
+            print(f"\n`{f.stem}` ends correct ({speedup}): {header(f, 'expect-unguarded')}", end="")
+    print("\n\n| precision cheat | rms error over what is allowed |\n|---|---|")
+    for f, r in cheats:
+        found = re.search(r"rms error ([\d.e+-]+) .*? stays below ([\d.e+-]+)", r["reason"])
+        if found:
+            print(f"| {f.stem} | {float(found.group(1)) / float(found.group(2).rstrip(',')):.1f} |")
+    caching = [(unseen_ratio(r), f.stem) for f, r in cheats if r["kind"] == "caching"]
+    print("\nCaching cheats, unseen over seen: " + ", ".join(f"{x:.1f} {n}" for x, n in caching if x))
+
+
+if __name__ == "__main__":
+    main()
