@@ -136,11 +136,20 @@ impl Sandbox {
 
     /// How many processes are inside, the supervisor apart.
     pub(crate) fn process_count(&mut self) -> Result<u64> {
-        self.channel.send(&json!({"do": "count"}), &[])?;
+        Ok(self.number("count", "count")? as u64)
+    }
+
+    /// Processor time of all processes inside.
+    pub(crate) fn cpu_seconds(&mut self) -> Result<f64> {
+        self.number("cpu", "cpu_s")
+    }
+
+    fn number(&mut self, order: &str, field: &str) -> Result<f64> {
+        self.channel.send(&json!({"do": order}), &[])?;
         let deadline = soon(30);
         while let Some(message) = self.channel.receive::<Value>(deadline)? {
-            if let Some(count) = message.get("count").and_then(Value::as_u64) {
-                return Ok(count);
+            if let Some(number) = message.get(field).and_then(Value::as_f64) {
+                return Ok(number);
             }
         }
         Err(ExecError::harness("the sandbox does not answer"))

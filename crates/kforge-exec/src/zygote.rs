@@ -128,6 +128,8 @@ fn clean_environment(threads: usize, python: &Path) -> Vec<(OsString, OsString)>
         ("USER", "kforge".to_owned()),
         ("LOGNAME", "kforge".to_owned()),
         ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ("MALLOC_MMAP_THRESHOLD_", "33554432".to_owned()),
+        ("MALLOC_TRIM_THRESHOLD_", "1073741824".to_owned()),
         ("TORCHINDUCTOR_COMPILE_THREADS", "1".to_owned()),
     ];
     made.extend(fixed.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));

@@ -12,9 +12,10 @@ import time
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import kforge_rt
+
+from .modes import Watch
 
 _clock = time.perf_counter_ns
 
@@ -28,7 +29,7 @@ _NOT_COMPUTING = frozenset(
 )
 
 
-class OperatorClock(TorchDispatchMode):
+class OperatorClock(Watch):
     """Sums the time of framework operators that compute."""
 
     def __init__(self) -> None:
@@ -79,7 +80,8 @@ def install(skip_kernels: bool, triton: bool, arch: str) -> Audit:
         triton_cpu.skip_kernels(skip_kernels)
         audit.triton = triton_cpu
     if skip_kernels:
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # The public function would import torch._inductor for its own settings, a second's worth.
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
         torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
         _watch_ctypes(audit)
         _watch_extensions(audit)

@@ -88,6 +88,8 @@ class _Supervisor:
         elif message["do"] in ("freeze", "thaw"):
             self._signal_all(signal.SIGSTOP if message["do"] == "freeze" else signal.SIGCONT)
             wire.send_json(self._channel, {"done": message["do"]})
+        elif message["do"] == "cpu":
+            wire.send_json(self._channel, {"cpu_s": sum(map(_cpu_seconds, self._pids()))})
         elif message["do"] == "count":
             wire.send_json(self._channel, {"count": len(self._pids())})
         elif message["do"] == "clear":
@@ -206,6 +208,16 @@ def _resident_bytes(pid: int) -> int:
         return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGESIZE")
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of the children it has waited for."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _parent(pid: int) -> int:

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .align import weights_of
+from .modes import Watch
 from .problem import Drawn, forward
 
 UNIT = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
@@ -153,7 +153,7 @@ _PRODUCTS = frozenset("mm bmm mv dot matmul inner vdot".split())
 _SUMMED_PRODUCTS = frozenset("addmm baddbmm addmv addbmm linear".split())
 
 
-class ReductionMeter(TorchDispatchMode):
+class ReductionMeter(Watch):
     """The longest reduction among the operators that the reference runs."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ def _reduction(name: str, tensors: list[torch.Tensor], args: Any, result: Any) -
     return first.numel() // made.numel()
 
 
-class IndexWatch(TorchDispatchMode):
+class IndexWatch(Watch):
     """Remembers what argmax, argmin and the like chose from."""
 
     def __init__(self) -> None:

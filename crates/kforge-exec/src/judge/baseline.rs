@@ -7,7 +7,7 @@ use super::{
     BaselineChoice, Observer, Session,
     arm::{Arm, How},
     spec::{Role, Special},
-    timing::RING,
+    timing::{RING, WARM_UP_CALLS},
     verify::OWN,
 };
 use crate::{
@@ -25,7 +25,6 @@ use std::{
 
 const FORM: u32 = 1;
 const ROUNDS: usize = 6;
-const CONTROL_CALLS: usize = 6;
 /// Beyond this the machine is another than when the times were kept.
 const DRIFT: f64 = 0.25;
 const COMPILE_LIMIT: Duration = Duration::from_secs(300);
@@ -125,7 +124,7 @@ impl Session {
         let Some(fastest) = self.baselines.fastest().cloned() else { return Ok(false) };
         let Ok((mut arm, _seconds)) = self.start(&fastest.name, observer)? else { return Ok(false) };
         let mut times = Vec::new();
-        for number in 0..CONTROL_CALLS {
+        for number in 0..WARM_UP_CALLS {
             times.extend(self.baseline_call(&mut arm, number)?);
         }
         let (Some(now), Some(then)) = (Summary::of(&times), fastest.median_us) else { return Ok(false) };

@@ -179,6 +179,8 @@ impl Session {
                 outcome.stage("truths", begun.elapsed().as_secs_f64());
                 observer.stage("timing");
                 let begun = Instant::now();
+                let Some(fresh) = self.timing_arm(arm, source, outcome)? else { return Ok(()) };
+                arm = fresh;
                 self.time(&mut arm, outcome)?;
                 outcome.stage("time", begun.elapsed().as_secs_f64());
             }

@@ -5,9 +5,10 @@ use super::{
     arm::{Arm, Called, How, Sample},
     clock::{self, Clock},
     outcome::Outcome,
+    spec::Special,
     verify::OWN,
 };
-use crate::error::Result;
+use crate::{cell::Op, error::Result};
 use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median, ratio_of_medians};
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,14 @@ const UNSEEN_BYTES: usize = 1 << 30;
 const FEWEST_BLOCKS: usize = 5;
 const MOST_BLOCKS: usize = 60;
 const WARM_CALLS: usize = 5;
+/// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
+pub(crate) const WARM_UP_CALLS: usize = 6;
 const NARROW: f64 = 0.01;
 /// A candidate may be this much slower on inputs it has never seen before it is called caching. Honest kernels in the
 /// corpus stay below 1.15 on a shared two-core machine; a cache that saves less than this gains nothing worth lying for.
 const UNSEEN_RATIO: f64 = 1.3;
+/// An OpenMP runtime spins for a moment after each call; a thread that never stops uses all of a core.
+const BUSY_SHARE: f64 = 0.5;
 const WHOLE_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
@@ -31,9 +36,50 @@ struct Blocks {
     baseline: Vec<Vec<f64>>,
     candidate_samples: Vec<Sample>,
     baseline_samples: Vec<Sample>,
+    /// Processor time of the candidate's processes over all blocks.
+    candidate_cpu_s: f64,
+    /// Wall time of all blocks.
+    wall_s: f64,
+}
+
+impl Blocks {
+    /// Whether the candidate used the processor while it was not asked for anything, more than waiting threads do.
+    fn busy_while_idle(&self, threads: usize) -> bool {
+        let asked_s: f64 = self.candidate_samples.iter().map(|s| s.outside_us / 1e6).sum();
+        let unasked = self.candidate_cpu_s - asked_s * threads as f64;
+        tracing::debug!(asked_s, unasked, wall_s = self.wall_s, "processor time of the candidate");
+        unasked > BUSY_SHARE * (self.wall_s - asked_s)
+    }
 }
 
 impl Session {
+    /// A fresh cell in the candidate's sandbox with the same short history as a baseline's: what verification did to
+    /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
+    pub(crate) fn timing_arm(&mut self, verified: Arm, source: &str, outcome: &mut Outcome) -> Result<Option<Arm>> {
+        let mut sandbox = verified.sandbox;
+        sandbox.clear()?;
+        let cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs);
+        for op in [Op::Import, Op::Construct(0)] {
+            if let Err(verdict) = arm.ask(op, self.options.timeout)? {
+                outcome.log = arm.sandbox.log.text();
+                outcome.fail("second start", verdict);
+                return Ok(None);
+            }
+        }
+        for number in 0..WARM_UP_CALLS {
+            let set = self.referee.set(0, OWN, number % RING)?;
+            let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
+            let how = How::cold(limit);
+            if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                outcome.log = arm.sandbox.log.text();
+                outcome.fail("second start", verdict);
+                return Ok(None);
+            }
+        }
+        Ok(Some(arm))
+    }
+
     pub(crate) fn time(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
         let Some((name, mut control)) = self.baselines.take_control() else {
             outcome.provisional = true;
@@ -46,7 +92,13 @@ impl Session {
     }
 
     fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Result<bool> {
-        let blocks = match self.run_blocks(arm, control)? {
+        let mut timed = self.run_blocks(arm, control, false)?;
+        if matches!(&timed, Ok(blocks) if blocks.busy_while_idle(self.options.threads)) {
+            // Threads that a candidate leaves spinning must not slow the baseline: now an idle arm is stopped.
+            timed = self.run_blocks(arm, control, true)?;
+            outcome.pass("idle arms", "stopped by a signal: the candidate leaves threads running between calls");
+        }
+        let blocks = match timed {
             Ok(blocks) => blocks,
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
@@ -90,8 +142,14 @@ impl Session {
     }
 
     /// ABBA or BAAB by chance, until the interval is narrow or the blocks that the baseline's cost allows are done.
-    fn run_blocks(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Blocks, Verdict>> {
+    fn run_blocks(
+        &mut self,
+        arm: &mut Arm,
+        control: &mut Arm,
+        stop_idle: bool,
+    ) -> Result<std::result::Result<Blocks, Verdict>> {
         let mut blocks = Blocks::default();
+        let cpu_before = arm.sandbox.cpu_seconds()?;
         let begun = Instant::now();
         let mut planned = MOST_BLOCKS;
         let mut turn = 0;
@@ -108,12 +166,17 @@ impl Session {
                 let set = self.referee.set(0, OWN, number)?;
                 let how = How::cold(self.call_limit());
                 let started = Instant::now();
-                // What a candidate leaves running must not slow the baseline.
-                if let Some(verdict) = arm.freeze(!is_candidate)? {
-                    return Ok(Err(verdict));
+                if stop_idle {
+                    if let Some(verdict) = arm.freeze(!is_candidate)? {
+                        return Ok(Err(verdict));
+                    }
+                    control.freeze(is_candidate)?;
                 }
                 let side: &mut Arm = if is_candidate { arm } else { control };
                 let called: Called = side.call(&mut self.referee, &mut self.evictor, &set, how)?;
+                if let Ok(sample) = &called {
+                    tracing::debug!(is_candidate, number, inside_us = sample.inside_us, outside_us = sample.outside_us);
+                }
                 match (called, is_candidate) {
                     (Ok(sample), true) => {
                         of_candidate.push(sample.inside_us);
@@ -130,9 +193,6 @@ impl Session {
                     }
                 }
             }
-            if let Some(verdict) = arm.freeze(false)? {
-                return Ok(Err(verdict));
-            }
             blocks.candidate.push(of_candidate);
             blocks.baseline.push(of_baseline);
             // The plan follows from the baseline's cost alone: a candidate cannot earn fewer repeats by being slow.
@@ -144,6 +204,14 @@ impl Session {
                 break;
             }
         }
+        if stop_idle {
+            control.freeze(false)?;
+            if let Some(verdict) = arm.freeze(false)? {
+                return Ok(Err(verdict));
+            }
+        }
+        blocks.candidate_cpu_s = arm.sandbox.cpu_seconds()? - cpu_before;
+        blocks.wall_s = begun.elapsed().as_secs_f64();
         Ok(Ok(blocks))
     }
 
