@@ -31,6 +31,8 @@ pub(crate) enum Op {
     Audit,
     /// Triton's launches: kept by an interpreting cell, compiled by another.
     AheadOfTime,
+    /// Threads on cores of their own, or free to go where the system puts them.
+    Pin(bool),
 }
 
 impl Op {
@@ -42,6 +44,7 @@ impl Op {
             Self::LoadWeights(variant) => (4, variant),
             Self::Audit => (5, 0),
             Self::AheadOfTime => (6, 0),
+            Self::Pin(apart) => (7, u64::from(apart)),
         }
     }
 }
@@ -244,6 +247,7 @@ fn describe(op: Op) -> &'static str {
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
         Op::Call | Op::Audit => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
+        Op::Pin(_) => "placing threads",
     }
 }
 

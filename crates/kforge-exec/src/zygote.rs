@@ -128,6 +128,7 @@ fn clean_environment(threads: usize, python: &Path) -> Vec<(OsString, OsString)>
         ("USER", "kforge".to_owned()),
         ("LOGNAME", "kforge".to_owned()),
         ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        // Fixed, so that both arms get large outputs from the heap in the same way, whatever they allocated before.
         ("MALLOC_MMAP_THRESHOLD_", "33554432".to_owned()),
         ("MALLOC_TRIM_THRESHOLD_", "1073741824".to_owned()),
         ("TORCHINDUCTOR_COMPILE_THREADS", "1".to_owned()),

@@ -6,6 +6,7 @@ Baselines run here too, in a sandbox of the same kind, so that both arms carry t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.util
 import inspect
@@ -14,6 +15,7 @@ import mmap
 import os
 import socket
 import sys
+import threading
 import time
 import types
 from typing import Any
@@ -94,6 +96,7 @@ class _Cell:
         self._model: Any = None
         self._kept: Any = None
         torch.set_num_threads(spec["threads"])
+        self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self._audit = audit.install(skip_kernels=spec["skip_kernels"], triton=spec["triton"], arch=spec["arch"])
 
     def perform(self, request: wire.Request) -> tuple[str, int, int, int]:
@@ -107,6 +110,9 @@ class _Cell:
         if request.op == wire.OP_LOAD_WEIGHTS:
             self.stage = "construct"
             align(self._model, self._variants[request.argument].weights())
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_PIN:
+            place_threads(self._cores, apart=bool(request.argument))
             return "ok", 0, 0, 0
         if request.op == wire.OP_AHEAD_OF_TIME:
             return self._compile_launches() if self._spec["aot"] else self._keep_launches()
@@ -233,6 +239,21 @@ class _Cell:
 
     def tidy(self) -> None:
         self._kept = None
+
+
+def place_threads(cores: list[int], apart: bool) -> None:
+    """Holds the calling thread on one core and the pools' threads on the others, or sets them all free again.
+
+    A spinning barrier whose two threads were woken on the same core takes a scheduler tick instead of microseconds.
+    """
+    if len(cores) < 2:
+        return
+    caller = threading.get_native_id()
+    others = sorted(int(name) for name in os.listdir("/proc/self/task") if int(name) != caller)
+    places = {caller: {cores[0]}} | {thread: {cores[1 + i % (len(cores) - 1)]} for i, thread in enumerate(others)}
+    for thread, place in places.items():
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(thread, place if apart else set(cores))
 
 
 def compiled(model: nn.Module, baseline: str) -> Any:

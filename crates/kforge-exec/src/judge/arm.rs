@@ -2,16 +2,15 @@
 
 use crate::{
     cell::{Answer, Cell, Op},
+    digest::{Key, Sum},
     error::Result,
     evict::Evictor,
     referee::{InputSet, Referee, Repeat},
     sandbox::Sandbox,
 };
 use kforge_types::{Kind, Verdict};
-use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, time::Duration};
 
-type Sum = [u8; 32];
 const POISON: u8 = 0xFF;
 
 /// One verified call.
@@ -33,6 +32,7 @@ pub(crate) struct Arm {
     pub(crate) sandbox: Sandbox,
     pub(crate) cell: Cell,
     inputs_may_change: bool,
+    key: Key,
     verified: BTreeMap<String, Vec<Sum>>,
     last: Option<Sum>,
 }
@@ -57,8 +57,8 @@ impl How {
 }
 
 impl Arm {
-    pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool) -> Self {
-        Self { sandbox, cell, inputs_may_change, verified: BTreeMap::new(), last: None }
+    pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool, key: Key) -> Self {
+        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: None }
     }
 
     pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<crate::cell::Asked> {
@@ -94,7 +94,7 @@ impl Arm {
             Err(verdict) => return Ok(Err(verdict)),
         };
         referee.output.bytes_mut().copy_from_slice(self.cell.output.bytes());
-        let sum: Sum = Sha256::digest(referee.output.bytes()).into();
+        let sum = self.key.digest(referee.output.bytes());
         self.last = Some(sum);
         if !self.inputs_may_change && self.cell.input.bytes()[..inputs.len()] != *inputs {
             let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
@@ -138,7 +138,7 @@ impl Arm {
     /// Looks at the output slot again: what was handed over must still be there.
     pub(crate) fn late_write(&mut self) -> Option<Verdict> {
         let last = self.last.take()?;
-        let now: Sum = Sha256::digest(self.cell.output.bytes()).into();
-        (now != last).then(|| Verdict::of(Kind::LateWrite, "the output changed after it had been handed over"))
+        (self.key.digest(self.cell.output.bytes()) != last)
+            .then(|| Verdict::of(Kind::LateWrite, "the output changed after it had been handed over"))
     }
 }

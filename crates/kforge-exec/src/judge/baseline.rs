@@ -199,7 +199,7 @@ impl Session {
         let fds: Vec<BorrowedFd<'_>> = weights.iter().map(StoredFile::fd).collect();
         let sizes = (self.opened.input_bytes, self.opened.output_bytes);
         let cell = Cell::spawn(&mut sandbox, &spec, &env, sizes, &fds)?;
-        let mut arm = Arm::new(sandbox, cell, true);
+        let mut arm = Arm::new(sandbox, cell, true, self.key.clone());
         let limit = self.options.baselines.limit(name);
         for op in [Op::Import, Op::Construct(0)] {
             if let Err(verdict) = arm.ask(op, limit)? {

@@ -10,6 +10,7 @@ mod timing;
 mod verify;
 
 use crate::{
+    digest::Key,
     error::{ExecError, Result},
     evict::Evictor,
     machine,
@@ -90,6 +91,9 @@ pub struct Session {
     opened: Opened,
     baselines: Baselines,
     evictor: Evictor,
+    key: Key,
+    /// Whether the candidate at hand starts threads of its own.
+    own_threads: bool,
     device: DeviceInfo,
     versions: Versions,
     stages: Vec<(&'static str, f64)>,
@@ -138,6 +142,8 @@ impl Session {
             referee,
             opened,
             baselines: Baselines::default(),
+            key: Key::draw()?,
+            own_threads: false,
             device,
             versions,
             stages,

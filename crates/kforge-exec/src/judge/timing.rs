@@ -28,6 +28,9 @@ const NARROW: f64 = 0.01;
 const UNSEEN_RATIO: f64 = 1.3;
 /// An OpenMP runtime spins for a moment after each call; a thread that never stops uses all of a core.
 const BUSY_SHARE: f64 = 0.5;
+/// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
+const OWN_THREADS: [&str; 6] =
+    ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
 const WHOLE_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
@@ -56,10 +59,11 @@ impl Session {
     /// A fresh cell in the candidate's sandbox with the same short history as a baseline's: what verification did to
     /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
     pub(crate) fn timing_arm(&mut self, verified: Arm, source: &str, outcome: &mut Outcome) -> Result<Option<Arm>> {
+        self.own_threads = OWN_THREADS.iter().any(|word| source.contains(word));
         let mut sandbox = verified.sandbox;
         sandbox.clear()?;
         let cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
-        let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs);
+        let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs, self.key.clone());
         for op in [Op::Import, Op::Construct(0)] {
             if let Err(verdict) = arm.ask(op, self.options.timeout)? {
                 outcome.log = arm.sandbox.log.text();
@@ -92,6 +96,13 @@ impl Session {
     }
 
     fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Result<bool> {
+        // Threads that the candidate's own code starts would inherit the one core of the thread that starts them.
+        let apart = !self.own_threads;
+        for side in [&mut *arm, &mut *control] {
+            if let Err(verdict) = side.ask(Op::Pin(apart), self.call_limit())? {
+                return Ok(outcome.fail("timed outputs", verdict));
+            }
+        }
         let mut timed = self.run_blocks(arm, control, false)?;
         if matches!(&timed, Ok(blocks) if blocks.busy_while_idle(self.options.threads)) {
             // Threads that a candidate leaves spinning must not slow the baseline: now an idle arm is stopped.

@@ -65,7 +65,7 @@ impl Session {
             outcome.fail("import", verdict);
             return Ok(None);
         }
-        Ok(Some(Arm::new(sandbox, cell, self.opened.mutates_inputs)))
+        Ok(Some(Arm::new(sandbox, cell, self.opened.mutates_inputs, self.key.clone())))
     }
 
     /// Every variant and distribution; the problem's own sizes and weights last, so that timing goes on from them.
