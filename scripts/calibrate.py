@@ -44,7 +44,9 @@ def largest_error(result: dict[str, Any]) -> float:
 
 
 def unseen_ratio(result: dict[str, Any]) -> float | None:
-    text = result["reason"] + " ".join(check["detail"] for check in result["checks"] if check["name"] == "unseen inputs")
+    text = result["reason"] + " ".join(
+        check["detail"] for check in result["checks"] if check["name"] == "unseen inputs"
+    )
     found = re.search(r"([\d.]+) us on (?:\d+ unseen sets|inputs it has never seen), ([\d.]+) us", text)
     return float(found.group(1)) / float(found.group(2)) if found else None
 
@@ -66,7 +68,9 @@ def main() -> None:
     cheats = evaluate(kforge, "cheats", [*flags, "--no-guard", "--timeout", "20"])
     guarded = evaluate(kforge, "cheats", [*flags, "--no-timing", "--timeout", "20"])
     one = honest[0][1]
-    print(f"{one['device']['name']}, {one['device']['threads']} threads, torch {one['versions']['torch']}, {one['versions']['compiler']}\n")
+    print(
+        f"{one['device']['name']}, {one['device']['threads']} threads, torch {one['versions']['torch']}, {one['versions']['compiler']}\n"
+    )
 
     refused = [f.stem for f, r in honest if r["state"] != "correct"]
     errors = sorted(((largest_error(r), f.stem) for f, r in honest), reverse=True)

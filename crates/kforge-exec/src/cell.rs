@@ -19,7 +19,7 @@ use std::{
 const MAGIC: u32 = 0x4B46_524B;
 const RECORD: usize = 64;
 const DETAIL_BYTES: usize = 64 * 1024;
-const READY_LIMIT: Duration = Duration::from_secs(60);
+const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a cell can be asked for.
 #[derive(Debug, Clone, Copy)]
@@ -204,10 +204,10 @@ impl Cell {
         self.dead = true;
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
-            if wait_readable(&[sandbox.fd()], deadline)?[0] {
-                if let Some(verdict) = self.event(sandbox, deadline)? {
-                    return Ok(verdict);
-                }
+            if wait_readable(&[sandbox.fd()], deadline)?[0]
+                && let Some(verdict) = self.event(sandbox, deadline)?
+            {
+                return Ok(verdict);
             }
         }
         Ok(Verdict::of(Kind::Protocol, "its process closed the channel and did not end"))

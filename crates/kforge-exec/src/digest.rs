@@ -21,7 +21,9 @@ impl Key {
         let mut bytes = [0; BLOCK];
         fill_random(&mut bytes)?;
         let mut key = words(&bytes);
-        key.iter_mut().for_each(|word| *word |= 1);
+        for word in &mut key {
+            *word |= 1;
+        }
         Ok(Self(key))
     }
 

@@ -95,7 +95,7 @@ impl Referee {
         let contract = request.contract.clone().over(declared);
         let mut secret = [0; 32];
         crate::cell::fill_random(&mut secret)?;
-        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = kforge_types::hex(&secret);
         let message = json!({
             "do": "open", "contract": contract, "store": request.store,
             "secret": secret, "fresh": request.fresh, "reduced": request.reduced,

@@ -13,7 +13,7 @@ mod verdict;
 
 pub use contract::{Contract, ContractError, Math, Operators, Params, Precision, Redraw};
 pub use finding::{Finding, Severity};
-pub use hash::{content_hash, short_hash};
+pub use hash::{content_hash, hex, short_hash};
 pub use result::{
     Baseline, BaselineRef, Check, DeviceInfo, EvalResult, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
     Timing, Versions,

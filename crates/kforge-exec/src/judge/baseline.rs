@@ -19,16 +19,16 @@ use kforge_types::{Baseline, Summary, short_hash};
 use serde::{Deserialize, Serialize};
 use std::{
     os::fd::BorrowedFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 const FORM: u32 = 1;
 const ROUNDS: usize = 6;
 /// Beyond this the machine is another than when the times were kept.
-const DRIFT: f64 = 0.25;
-const COMPILE_LIMIT: Duration = Duration::from_secs(300);
-const AUTOTUNE_LIMIT: Duration = Duration::from_secs(60);
+const DRIFT: f64 = 0.3;
+const COMPILE_LIMIT: Duration = Duration::from_mins(5);
+const AUTOTUNE_LIMIT: Duration = Duration::from_mins(1);
 const EAGER: &str = "eager";
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl Session {
             measured_at: jiff::Timestamp::now().to_string(),
             baselines: self.baselines.known.clone(),
         };
-        self.write_kept(&file, kept);
+        write_kept(&file, &kept);
         self.baselines.ready = true;
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Session {
         }
         let (Some(now), Some(then)) = (Summary::of(&times), fastest.median_us) else { return Ok(false) };
         let ratio = now.median / then;
-        if ratio > 1.0 + DRIFT || ratio < 1.0 / (1.0 + DRIFT) {
+        if !(1.0 / (1.0 + DRIFT)..=1.0 + DRIFT).contains(&ratio) {
             tracing::info!("{} drifted from {then:.0} us to {:.0} us: measuring again", fastest.name, now.median);
             return Ok(false);
         }
@@ -209,7 +209,13 @@ impl Session {
         let begun = Instant::now();
         let set = self.referee.set(0, OWN, 0)?;
         match arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(limit))? {
-            Ok(_) => Ok(Ok((arm, begun.elapsed().as_secs_f64()))),
+            Ok(_) => {
+                let seconds = begun.elapsed().as_secs_f64();
+                if let Err(verdict) = arm.ask(Op::Pin(true), limit)? {
+                    return Ok(Err(verdict.reason));
+                }
+                Ok(Ok((arm, seconds)))
+            }
             Err(verdict) if verdict.kind == Some(kforge_types::Kind::Timeout) => {
                 Ok(Err(format!("not run: compiling takes more than {} s (--baselines all waits)", limit.as_secs())))
             }
@@ -234,27 +240,27 @@ impl Session {
         self.options.cache.join("baselines").join(format!("{key}.json"))
     }
 
-    fn read_kept(&self, file: &PathBuf) -> Option<Kept> {
+    fn read_kept(&self, file: &Path) -> Option<Kept> {
         if self.options.fresh {
             return None;
         }
         let kept: Kept = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
         (kept.form == FORM).then_some(kept)
     }
+}
 
-    /// Not being able to keep times costs time later, nothing else.
-    fn write_kept(&self, file: &PathBuf, kept: Kept) {
-        let write = || -> std::io::Result<()> {
-            if let Some(parent) = file.parent() {
-                std::fs::create_dir_all(parent)?;
-            }
-            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
-            std::fs::write(&temporary, serde_json::to_string_pretty(&kept)?)?;
-            std::fs::rename(&temporary, file)
-        };
-        if let Err(error) = write() {
-            tracing::warn!("baseline times could not be kept: {error}");
+/// Not being able to keep times costs time later, nothing else.
+fn write_kept(file: &Path, kept: &Kept) {
+    let write = || -> std::io::Result<()> {
+        if let Some(parent) = file.parent() {
+            std::fs::create_dir_all(parent)?;
         }
+        let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+        std::fs::write(&temporary, serde_json::to_string_pretty(&kept)?)?;
+        std::fs::rename(&temporary, file)
+    };
+    if let Err(error) = write() {
+        tracing::warn!("baseline times could not be kept: {error}");
     }
 }
 

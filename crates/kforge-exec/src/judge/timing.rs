@@ -31,7 +31,10 @@ const BUSY_SHARE: f64 = 0.5;
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
 const OWN_THREADS: [&str; 6] =
     ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
-const WHOLE_LIMIT: Duration = Duration::from_secs(120);
+const WHOLE_LIMIT: Duration = Duration::from_mins(2);
+
+/// Times on sets that a cell had never seen, and on sets that it had.
+type UnseenAndSeen = (Vec<f64>, Vec<f64>);
 
 #[derive(Default)]
 struct Blocks {
@@ -240,7 +243,7 @@ impl Session {
     }
 
     /// Sets this cell has never seen, each beside one that it has: a cache cannot be faster on both.
-    fn unseen(&mut self, arm: &mut Arm) -> Result<std::result::Result<(Vec<f64>, Vec<f64>), Verdict>> {
+    fn unseen(&mut self, arm: &mut Arm) -> Result<std::result::Result<UnseenAndSeen, Verdict>> {
         let (mut unseen, mut seen) = (Vec::new(), Vec::new());
         for number in 0..self.unseen_count() {
             for (set_number, times) in [(RING + number, &mut unseen), (number % RING, &mut seen)] {

@@ -144,13 +144,11 @@ impl Session {
     fn verify_slice(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
         let set = self.referee.set(0, SLICE, 0)?;
         let how = How::untimed(self.call_limit());
-        match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-            Err(verdict) => Ok(outcome.fail("one slice changed", verdict)),
-            Ok(_) => {
-                outcome.pass("one slice changed", "the output follows");
-                Ok(true)
-            }
+        if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+            return Ok(outcome.fail("one slice changed", verdict));
         }
+        outcome.pass("one slice changed", "the output follows");
+        Ok(true)
     }
 
     fn verify_swapped_weights(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
@@ -174,15 +172,13 @@ impl Session {
         let limit = self.call_limit();
         let inputs = set.inputs.bytes();
         arm.cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
-        let mut operators = String::new();
-        match arm.ask(Op::Audit, limit)? {
+        let answer = match arm.ask(Op::Audit, limit)? {
             Err(verdict) => return Ok(outcome.fail("audit", verdict)),
-            Ok(answer) => {
-                operators = operators + &arm.cell.detail_text().replace('\n', ", ");
-                let share = answer.b as f64 / answer.inside_ns.max(1) as f64;
-                outcome.framework_share = Some(share.clamp(0.0, 1.0));
-            }
-        }
+            Ok(answer) => answer,
+        };
+        let operators = arm.cell.detail_text().replace('\n', ", ");
+        let share = answer.b as f64 / answer.inside_ns.max(1) as f64;
+        outcome.framework_share = Some(share.clamp(0.0, 1.0));
         if self.opened.contract.operators == Some(Operators::Own) && !operators.is_empty() {
             let text = format!("framework operators compute ({operators}); the contract wants own kernels only");
             return Ok(outcome.fail("operators", Verdict::of(Kind::FrameworkOperator, text)));

@@ -28,7 +28,7 @@ pub(crate) fn doctor(args: &DoctorArgs, printer: &Printer) -> anyhow::Result<u8>
     let sandbox = sandbox_rows(args);
     let rows = diagnose(&DoctorRequest::from_environment(args.python.clone(), sandbox));
     printer.idle();
-    let text = if args.json { serde_json::to_string(&rows)? } else { view::doctor(&rows, printer.width()) };
+    let text = if args.json { serde_json::to_string(&rows)? } else { view::doctor(&rows, Printer::width()) };
     printer.answer(&text);
     Ok(0)
 }

@@ -29,6 +29,7 @@ use std::{path::PathBuf, time::Duration};
 ///                 shapes=[dict(batch_size=3)], deterministic=False, operators="any")
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct EvalArgs {
     /// The problem: a Python file with Model, get_inputs and get_init_inputs.
     problem: PathBuf,
@@ -152,7 +153,7 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
             }
         };
         printer.idle();
-        let text = if args.json { serde_json::to_string(&result)? } else { view::result(&result, printer.width()) };
+        let text = if args.json { serde_json::to_string(&result)? } else { view::result(&result, Printer::width()) };
         printer.answer(&text);
         if code == 0 {
             code = result.state.exit_code();

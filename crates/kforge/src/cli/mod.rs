@@ -1,4 +1,5 @@
 //! The command line: one file per command. Only this module prints or decides on an exit code.
+#![allow(clippy::doc_markdown, reason = "doc comments of commands and arguments are help texts for a terminal")]
 
 mod doctor;
 mod eval;

@@ -52,8 +52,8 @@ impl Printer {
         self.bar.finish_and_clear();
     }
 
-    /// Whether stdout is read by a person.
-    pub(crate) fn width(&self) -> Option<u16> {
+    /// How wide tables may be where a person reads them.
+    pub(crate) fn width() -> Option<u16> {
         std::io::stdout().is_terminal().then_some(110)
     }
 }

@@ -19,5 +19,6 @@ fn table(width: Option<u16>) -> Table {
 
 /// Tables pad their last column; files and diffs should not show it.
 fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+    let lines: Vec<String> = table.to_string().lines().map(|line| format!("  {}", line.trim_end())).collect();
+    if lines.is_empty() { String::new() } else { lines.join("\n") + "\n" }
 }
