@@ -31,10 +31,25 @@ pub(crate) struct Opened {
     pub(crate) proven: bool,
 }
 
-/// One set of inputs, mapped from the store.
+/// One set of inputs in the store. It is mapped for the moment it is needed: twenty of them would be resident otherwise.
 pub(crate) struct InputSet {
     pub(crate) id: String,
-    pub(crate) inputs: StoredFile,
+    file: PathBuf,
+}
+
+impl InputSet {
+    /// Writes the inputs into a cell's slot.
+    pub(crate) fn reveal(&self, slot: &mut [u8]) -> Result<()> {
+        let stored = StoredFile::open(&self.file)?;
+        slot[..stored.bytes().len()].copy_from_slice(stored.bytes());
+        Ok(())
+    }
+
+    /// Whether a slot still holds exactly these inputs.
+    pub(crate) fn is_in(&self, slot: &[u8]) -> Result<bool> {
+        let stored = StoredFile::open(&self.file)?;
+        Ok(slot[..stored.bytes().len()] == *stored.bytes())
+    }
 }
 
 /// How an output compares with the truth.
@@ -128,7 +143,7 @@ impl Referee {
         let message = json!({"do": "set", "variant": variant, "distribution": distribution, "number": number});
         let made: Made = ask(&mut self.channel, &message, &[], self.limit_s, "computing the truth")?;
         self.proven = made.proven;
-        let set = Rc::new(InputSet { id: made.id, inputs: StoredFile::open(&made.file)? });
+        let set = Rc::new(InputSet { id: made.id, file: made.file });
         self.sets.insert(key, Rc::clone(&set));
         Ok(set)
     }

@@ -82,8 +82,7 @@ impl Arm {
         if let Some(verdict) = self.late_write() {
             return Ok(Err(verdict));
         }
-        let inputs = set.inputs.bytes();
-        self.cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
+        set.reveal(self.cell.input.bytes_mut())?;
         self.cell.output.bytes_mut().fill(POISON);
         if how.cold {
             evictor.evict();
@@ -96,7 +95,7 @@ impl Arm {
         referee.output.bytes_mut().copy_from_slice(self.cell.output.bytes());
         let sum = self.key.digest(referee.output.bytes());
         self.last = Some(sum);
-        if !self.inputs_may_change && self.cell.input.bytes()[..inputs.len()] != *inputs {
+        if !self.inputs_may_change && !set.is_in(self.cell.input.bytes())? {
             let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
             return Ok(Err(Verdict::of(Kind::InputMutated, text)));
         }

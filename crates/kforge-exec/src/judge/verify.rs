@@ -170,8 +170,7 @@ impl Session {
     pub(crate) fn audit(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
         let set = self.referee.set(0, OWN, 1)?;
         let limit = self.call_limit();
-        let inputs = set.inputs.bytes();
-        arm.cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
+        set.reveal(arm.cell.input.bytes_mut())?;
         let answer = match arm.ask(Op::Audit, limit)? {
             Err(verdict) => return Ok(outcome.fail("audit", verdict)),
             Ok(answer) => answer,
@@ -194,8 +193,7 @@ impl Session {
         let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
         let limit = self.options.timeout;
         let set = self.referee.set(0, OWN, 0)?;
-        let inputs = set.inputs.bytes();
-        cell.input.bytes_mut()[..inputs.len()].copy_from_slice(inputs);
+        set.reveal(cell.input.bytes_mut())?;
         cell.output.bytes_mut().fill(0xFF);
         for op in [Op::Import, Op::Construct(0)] {
             if cell.ask(&mut arm.sandbox, op, limit)?.is_err() {
