@@ -33,6 +33,8 @@ pub(crate) enum Op {
     AheadOfTime,
     /// Threads on cores of their own, or free to go where the system puts them.
     Pin(bool),
+    /// Whether the tensor that was returned last is still the one that was copied.
+    Recheck,
 }
 
 impl Op {
@@ -45,6 +47,7 @@ impl Op {
             Self::Audit => (5, 0),
             Self::AheadOfTime => (6, 0),
             Self::Pin(apart) => (7, u64::from(apart)),
+            Self::Recheck => (8, 0),
         }
     }
 }
@@ -81,7 +84,7 @@ impl Cell {
         weights: &[BorrowedFd<'_>],
     ) -> Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(|error| ExecError::Io { what: "cannot make a channel".to_owned(), source: error.into() })?;
+            .map_err(|error| ExecError::Io { what: "cannot make a channel".to_owned(), cause: error.into() })?;
         let input = Shared::new("kforge-input", sizes.0)?;
         let output = Shared::new("kforge-output", sizes.1)?;
         let detail = Shared::new("kforge-detail", DETAIL_BYTES)?;
@@ -109,7 +112,9 @@ impl Cell {
     }
 
     /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.
-    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Result<Asked> {
+    ///
+    /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
+    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration, thaw: bool) -> Result<Asked> {
         if self.dead {
             return Ok(Err(Verdict::of(Kind::Exit, "its process has ended")));
         }
@@ -125,8 +130,14 @@ impl Cell {
         if send(&self.channel, &record, SendFlags::NOSIGNAL).is_err() {
             return self.ended(sandbox).map(Err);
         }
+        if thaw {
+            sandbox.thaw()?;
+        }
         let deadline = start + limit;
         loop {
+            if let Some(verdict) = self.bad_news(sandbox) {
+                return Ok(Err(verdict));
+            }
             let ready = wait_readable(&[self.channel.as_fd(), sandbox.fd()], deadline)?;
             let outside_ns = start.elapsed().as_nanos() as u64;
             if ready[0] {
@@ -138,9 +149,7 @@ impl Cell {
                 return Ok(self.read_reply(&reply[..length], nonce, outside_ns));
             }
             if ready[1] {
-                if let Some(verdict) = self.event(sandbox, deadline)? {
-                    return Ok(Err(verdict));
-                }
+                sandbox.listen(deadline)?;
                 continue;
             }
             self.dead = true;
@@ -181,19 +190,24 @@ impl Cell {
         }
     }
 
-    fn event(&mut self, sandbox: &mut Sandbox, deadline: Instant) -> Result<Option<Verdict>> {
-        Ok(sandbox.next_event(deadline)?.and_then(|event| self.heard(&event)))
+    /// What the supervisor has reported so far, where it means the end of this cell.
+    pub(crate) fn bad_news(&mut self, sandbox: &mut Sandbox) -> Option<Verdict> {
+        while let Some(event) = sandbox.events.pop_front() {
+            if let Some(verdict) = self.heard(&event) {
+                return Some(verdict);
+            }
+        }
+        None
     }
 
-    /// What a supervisor's event means for this cell.
-    pub(crate) fn heard(&mut self, event: &Event) -> Option<Verdict> {
+    fn heard(&mut self, event: &Event) -> Option<Verdict> {
         let verdict = match event {
             Event::Limit { limit } => {
                 let (kind, text) = limit_kind(limit);
                 Verdict::of(kind, text)
             }
             Event::Exited { exited, status } if *exited == self.child => exit_verdict(*status),
-            _ => return None,
+            Event::Exited { .. } => return None,
         };
         self.dead = true;
         Some(verdict)
@@ -204,11 +218,10 @@ impl Cell {
         self.dead = true;
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
-            if wait_readable(&[sandbox.fd()], deadline)?[0]
-                && let Some(verdict) = self.event(sandbox, deadline)?
-            {
+            if let Some(verdict) = self.bad_news(sandbox) {
                 return Ok(verdict);
             }
+            sandbox.listen(deadline)?;
         }
         Ok(Verdict::of(Kind::Protocol, "its process closed the channel and did not end"))
     }
@@ -248,6 +261,7 @@ fn describe(op: Op) -> &'static str {
         Op::Call | Op::Audit => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
         Op::Pin(_) => "placing threads",
+        Op::Recheck => "looking at an output again",
     }
 }
 
@@ -255,7 +269,7 @@ pub(crate) fn fill_random(buffer: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         filled += rustix::rand::getrandom(&mut buffer[filled..], rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| ExecError::Io { what: "no randomness".to_owned(), source: error.into() })?;
+            .map_err(|error| ExecError::Io { what: "no randomness".to_owned(), cause: error.into() })?;
     }
     Ok(())
 }

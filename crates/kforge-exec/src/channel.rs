@@ -71,7 +71,7 @@ pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Instant) -> Result
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) => return Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(ExecError::Io { what: "cannot wait".to_owned(), source: error.into() }),
+            Err(error) => return Err(ExecError::Io { what: "cannot wait".to_owned(), cause: error.into() }),
         }
     }
 }

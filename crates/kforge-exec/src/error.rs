@@ -15,12 +15,12 @@ pub enum ExecError {
     #[error("the evaluator's own process failed: {0}; run again with KFORGE_LOG=debug, and report it if it stays")]
     Harness(String),
     /// An operating-system call failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// What was tried.
         what: String,
         /// Why it failed.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 
@@ -31,7 +31,7 @@ fn level(report: &SandboxReport) -> String {
 impl ExecError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Io { what, source }
+        move |cause| Self::Io { what, cause }
     }
 
     pub(crate) fn harness(what: impl std::fmt::Display) -> Self {

@@ -21,6 +21,7 @@ pub(crate) struct Opened {
     /// With every default filled in.
     pub(crate) contract: Contract,
     pub(crate) key: String,
+    folder: PathBuf,
     pub(crate) report: ProblemReport,
     pub(crate) variants: Vec<Map<String, Value>>,
     pub(crate) distributions: Vec<String>,
@@ -90,6 +91,8 @@ pub(crate) struct Referee {
     /// A private copy of the last output, which no cell ever sees.
     pub(crate) output: Shared,
     store: PathBuf,
+    /// Sets that are drawn for this session alone; removed with it.
+    _session_store: tempfile::TempDir,
     /// Whether some distribution tells the contract's precision from the next lower one.
     pub(crate) proven: bool,
     sets: BTreeMap<(usize, String, usize), Rc<InputSet>>,
@@ -108,20 +111,32 @@ impl Referee {
         let declared = Contract::from_json(&loaded.contract.to_string())
             .map_err(|error| ExecError::Problem(format!("{error}; its keys are described in `kforge eval --help`")))?;
         let contract = request.contract.clone().over(declared);
+        let session_store = session_folder(request.store)?;
         let mut secret = [0; 32];
         crate::cell::fill_random(&mut secret)?;
         let secret = kforge_types::hex(&secret);
         let message = json!({
-            "do": "open", "contract": contract, "store": request.store,
+            "do": "open", "contract": contract, "store": request.store, "session_store": session_store.path(),
             "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
         });
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
         let output = Shared::new("kforge-private", opened.output_bytes)?;
         let _: Value =
             ask(&mut channel, &json!({"do": "attach"}), &[output.fd()], request.limit_s, "examining the problem")?;
-        let store = request.store.join(&opened.key);
+        let store = opened.folder.clone();
         let proven = opened.proven;
-        Ok((Self { channel, output, store, proven, sets: BTreeMap::new(), limit_s: request.limit_s }, opened))
+        Ok((
+            Self {
+                channel,
+                output,
+                store,
+                _session_store: session_store,
+                proven,
+                sets: BTreeMap::new(),
+                limit_s: request.limit_s,
+            },
+            opened,
+        ))
     }
 
     pub(crate) fn store(&self) -> &Path {
@@ -156,6 +171,21 @@ impl Referee {
         });
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
     }
+}
+
+/// A private folder for one session; those that a killed session left behind a day ago are removed.
+fn session_folder(store: &Path) -> Result<tempfile::TempDir> {
+    const PREFIX: &str = "session-";
+    let failed = || ExecError::io(format!("cannot use the cache folder {}", store.display()));
+    std::fs::create_dir_all(store).map_err(failed())?;
+    for entry in std::fs::read_dir(store).map_err(failed())?.flatten() {
+        let old = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
+        let is_session = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_session && old.is_some_and(|age| age > std::time::Duration::from_hours(24)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    tempfile::Builder::new().prefix(PREFIX).tempdir_in(store).map_err(failed())
 }
 
 fn ask<T: DeserializeOwned>(

@@ -12,7 +12,7 @@ use kforge_types::{Kind, SandboxLevel, SandboxReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     time::Instant,
@@ -40,8 +40,6 @@ pub(crate) enum Event {
     Exited { exited: u64, status: i32 },
     /// A limit was broken, and everything was killed.
     Limit { limit: String },
-    /// An answer to a request.
-    Other(Value),
 }
 
 /// A supervisor with its scratch folder; dropping it ends everything inside.
@@ -49,6 +47,8 @@ pub(crate) struct Sandbox {
     channel: Channel,
     scratch: tempfile::TempDir,
     next_child: u64,
+    /// Reports that nobody has looked at yet.
+    pub(crate) events: VecDeque<Event>,
     pub(crate) report: SandboxReport,
     pub(crate) log: Log,
     log_writer: std::os::fd::OwnedFd,
@@ -58,6 +58,8 @@ pub(crate) struct Sandbox {
 struct Entered {
     level: SandboxLevel,
     missing: Vec<String>,
+    /// Namespaces were made but could not be furnished: nothing inside can be trusted.
+    unusable: bool,
 }
 
 /// Folders beyond the usual ones.
@@ -75,8 +77,7 @@ impl Sandbox {
         folders: &Folders,
         namespaces: bool,
     ) -> Result<Self> {
-        std::fs::create_dir_all(scratch_root)
-            .map_err(ExecError::io(format!("cannot create {}", scratch_root.display())))?;
+        private_folder(scratch_root)?;
         let scratch = tempfile::Builder::new()
             .prefix("cell-")
             .tempdir_in(scratch_root)
@@ -98,12 +99,19 @@ impl Sandbox {
         let entered: Entered = channel
             .receive(soon(30))?
             .ok_or_else(|| ExecError::harness(format!("the sandbox does not start: {}", zygote.log_text())))?;
+        if entered.unusable {
+            drop(channel);
+            let mut plain = Self::enter(zygote, scratch_root, limits, folders, false)?;
+            plain.report.missing = entered.missing;
+            return Ok(plain);
+        }
         let (read, log_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), source: error.into() })?;
+            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), cause: error.into() })?;
         Ok(Self {
             channel,
             scratch,
             next_child: 0,
+            events: VecDeque::new(),
             report: SandboxReport { level: entered.level, missing: entered.missing },
             log: Log::drain(read),
             log_writer,
@@ -125,53 +133,56 @@ impl Sandbox {
         let mut all = fds.to_vec();
         all.push(self.log_writer.as_fd());
         self.channel.send(&json!({"do": "spawn", "id": self.next_child, "spec": spec, "env": env}), &all)?;
-        let _: Option<Value> = self.channel.receive(soon(30))?;
+        self.answer("spawned")?;
         Ok(self.next_child)
     }
 
     /// Kills every child; the scratch folder stays.
     pub(crate) fn clear(&mut self) -> Result<()> {
-        self.order("clear", "cleared").map(|_| ())
+        self.order("clear")?;
+        self.answer("cleared")?;
+        self.events.clear();
+        Ok(())
+    }
+
+    /// Stops every process inside.
+    pub(crate) fn freeze(&mut self) -> Result<()> {
+        self.order("freeze")?;
+        self.answer("frozen").map(|_| ())
+    }
+
+    /// Wakes every process inside, and does not wait for it: a clock is running.
+    pub(crate) fn thaw(&mut self) -> Result<()> {
+        self.order("thaw")
     }
 
     /// How many processes are inside, the supervisor apart.
     pub(crate) fn process_count(&mut self) -> Result<u64> {
-        Ok(self.number("count", "count")? as u64)
+        self.order("count")?;
+        Ok(self.answer("count")?.as_u64().unwrap_or(0))
     }
 
-    /// Processor time of all processes inside.
-    pub(crate) fn cpu_seconds(&mut self) -> Result<f64> {
-        self.number("cpu", "cpu_s")
+    fn order(&mut self, order: &str) -> Result<()> {
+        self.channel.send(&json!({"do": order}), &[])
     }
 
-    fn number(&mut self, order: &str, field: &str) -> Result<f64> {
-        self.channel.send(&json!({"do": order}), &[])?;
+    /// Waits for the message that has `field`; reports that come before it are kept.
+    fn answer(&mut self, field: &str) -> Result<Value> {
         let deadline = soon(30);
-        while let Some(message) = self.channel.receive::<Value>(deadline)? {
-            if let Some(number) = message.get(field).and_then(Value::as_f64) {
-                return Ok(number);
+        loop {
+            match self.channel.receive::<Value>(deadline)? {
+                Some(message) => match message.get(field) {
+                    Some(value) => return Ok(value.clone()),
+                    None => self.keep(message),
+                },
+                None => return Err(ExecError::harness(format!("the sandbox does not answer ({field})"))),
             }
         }
-        Err(ExecError::harness("the sandbox does not answer"))
     }
 
-    /// Stops or wakes every process inside: an idle arm must not take a core from the other.
-    pub(crate) fn freeze(&mut self, frozen: bool) -> Result<Option<Event>> {
-        self.order(if frozen { "freeze" } else { "thaw" }, "done")
-    }
-
-    /// Sends an order and waits for its answer; an event that comes in between is handed back.
-    fn order(&mut self, order: &str, answered_by: &str) -> Result<Option<Event>> {
-        self.channel.send(&json!({"do": order}), &[])?;
-        let deadline = soon(30);
-        let mut meanwhile = None;
-        loop {
-            match self.channel.receive::<Event>(deadline)? {
-                Some(Event::Other(message)) if message.get(answered_by).is_some() => return Ok(meanwhile),
-                Some(Event::Other(_)) => {}
-                Some(event) => meanwhile = Some(event),
-                None => return Err(ExecError::harness(format!("the sandbox does not {order}"))),
-            }
+    fn keep(&mut self, message: Value) {
+        if let Ok(event) = serde_json::from_value(message) {
+            self.events.push_back(event);
         }
     }
 
@@ -179,9 +190,28 @@ impl Sandbox {
         self.channel.fd()
     }
 
-    pub(crate) fn next_event(&mut self, deadline: Instant) -> Result<Option<Event>> {
-        self.channel.receive(deadline)
+    /// Takes in one message, if one comes before `deadline`.
+    pub(crate) fn listen(&mut self, deadline: Instant) -> Result<()> {
+        if let Some(message) = self.channel.receive(deadline)? {
+            self.keep(message);
+        }
+        Ok(())
     }
+}
+
+/// A folder in a place that others may write to must be ours and closed to them.
+fn private_folder(path: &Path) -> Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+    let made = std::fs::DirBuilder::new().mode(0o700).create(path);
+    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
+    let found = std::fs::symlink_metadata(path).map_err(ExecError::io(format!("cannot create {}", path.display())))?;
+    let ours =
+        found.is_dir() && found.uid() == rustix::process::getuid().as_raw() && found.mode().trailing_zeros() >= 6;
+    if made.is_err() && !ours {
+        let taken = std::io::Error::other("it is there and not a private folder of yours; remove it, or set TMPDIR");
+        return Err(ExecError::io(format!("cannot use {}", path.display()))(taken));
+    }
+    Ok(())
 }
 
 /// What a limit's name on the wire means.

@@ -45,9 +45,9 @@ impl Zygote {
     pub(crate) fn start(python: &Path, harness: &Path, threads: usize, torch: bool) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), source: error.into() })?;
+            .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), cause: error.into() })?;
         rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())
-            .map_err(|error| ExecError::Io { what: "cannot pass a channel".to_owned(), source: error.into() })?;
+            .map_err(|error| ExecError::Io { what: "cannot pass a channel".to_owned(), cause: error.into() })?;
         let output = Stdio::from(write.try_clone().map_err(ExecError::io("cannot copy a pipe"))?);
         let mut command = Command::new(python);
         command

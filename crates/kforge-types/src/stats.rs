@@ -19,6 +19,14 @@ impl Interval {
         (self.high - self.low) / 2.0 / center
     }
 
+    /// Widened by a relative standard deviation that the sample could not show, in quadrature around `center`.
+    #[must_use]
+    pub fn widened(&self, center: f64, deviation: f64) -> Self {
+        let unseen = 1.96 * deviation;
+        let half = |end: f64| ((end / center).ln().powi(2) + unseen.powi(2)).sqrt();
+        Self { low: center * (-half(self.low)).exp(), high: center * half(self.high).exp() }
+    }
+
     /// Whether `value` lies inside.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
@@ -139,6 +147,16 @@ mod tests {
         let (center, interval) = ratio_of_medians(&arm, &arm, 1).unwrap();
         assert!((center - 1.0).abs() < 1e-12);
         assert!(interval.contains(1.0), "{interval:?}");
+    }
+
+    #[test]
+    fn widening_adds_in_quadrature() {
+        let wide = Interval { low: 2.0, high: 2.0 }.widened(2.0, 0.1);
+        assert!(
+            (wide.low - 2.0 * (-0.196_f64).exp()).abs() < 1e-12 && (wide.high - 2.0 * 0.196_f64.exp()).abs() < 1e-12
+        );
+        let wider = Interval { low: 1.0, high: 4.0 }.widened(2.0, 0.1);
+        assert!(wider.low < 1.0 && wider.low > 0.95 && wider.high > 4.0 && wider.high < 4.2, "{wider:?}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ from torch import nn
 from . import audit, layout, wire
 from .align import align
 from .failure import Failure, classify
-from .outputs import deliver
+from .outputs import deliver, recheck
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
 _LAUNCHES = "launches.json"
@@ -46,7 +46,6 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
             failure = classify(error, worker.stage, worker.filename)
             kind, detail = failure.kind, worker.write_detail(failure.text)
         channel.send(wire.reply(request.nonce, kind, inside, a, b, detail))
-        worker.tidy()
 
 
 class _Variant:
@@ -113,6 +112,9 @@ class _Cell:
             return "ok", 0, 0, 0
         if request.op == wire.OP_PIN:
             place_threads(self._cores, apart=bool(request.argument))
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_RECHECK:
+            recheck(self._kept, self._current)
             return "ok", 0, 0, 0
         if request.op == wire.OP_AHEAD_OF_TIME:
             return self._compile_launches() if self._spec["aot"] else self._keep_launches()
@@ -184,13 +186,14 @@ class _Cell:
             raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
 
     def _call(self) -> int:
+        self._kept = None  # freed now, outside of every clock
         arguments = self._current.arguments()
         model = self._model
         with torch.inference_mode():
             start = _clock()
             result = model(*arguments)
             end = _clock()
-        self._kept = result  # freed only after the answer went out: its cost belongs to nobody
+        self._kept = result
         deliver(result, self._current, self._in_range)
         return end - start
 
@@ -236,9 +239,6 @@ class _Cell:
         if len(data) < wire.DETAIL_BYTES:
             self._detail[len(data)] = 0
         return len(data)
-
-    def tidy(self) -> None:
-        self._kept = None
 
 
 def place_threads(cores: list[int], apart: bool) -> None:

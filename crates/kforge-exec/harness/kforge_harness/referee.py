@@ -70,7 +70,8 @@ class _Referee:
                 made = self.reference.ensure(request["variant"], request["distribution"], request["number"])
                 if made.fresh:
                     self._save()
-            return {"id": made.name, "file": self.store.path(f"{made.name}.in"), "proven": self.reference.proven()}
+            file = self.reference.store_of(made).path(f"{made.name}.in")
+            return {"id": made.name, "file": file, "proven": self.reference.proven()}
         if request["do"] == "compare":
             return self._compare(request)
         raise ProblemError(f"unknown request {request['do']}")
@@ -80,11 +81,15 @@ class _Referee:
         contract = request["contract"]
         key_parts = [_FORM, self.problem.fingerprint(), contract, torch.__version__, request["reduced"]]
         key = hashlib.sha256(json.dumps(key_parts, sort_keys=True).encode()).hexdigest()[:24]
-        self.store = Store(os.path.join(request["store"], key))
+        # Fresh seeds live and end with this session; kept ones are never mixed with them.
+        folder = request["session_store"] if request["fresh"] else os.path.join(request["store"], key)
+        self._key = key
+        self.store = Store(folder)
         with self.store.locked():
             kept = None if request["fresh"] else self.store.read_json("meta.json")
             secret = bytes.fromhex(kept["secret"] if kept else request["secret"])
-            self.reference = Reference(self.problem, contract, secret, self.store, request["reduced"])
+            session = Store(request["session_store"])
+            self.reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session)
             if kept:
                 self.reference.restore(kept)
                 self._report = kept["report"]
@@ -101,7 +106,8 @@ class _Referee:
         reference = self.reference
         return {
             "contract": reference.contract,
-            "key": os.path.basename(self.store.folder),
+            "key": self._key,
+            "folder": self.store.folder,
             "report": self._report,
             "variants": [variant.json() for variant in reference.variants],
             "distributions": reference.distributions,

@@ -24,7 +24,7 @@ _READABLE = (
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
     "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf", "/nix/store",
 )  # fmt: skip
-_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")
+_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def furnish(policy: Policy, enforced: Enforced) -> None:
             linux.remount(path, read_only=False)
     except OSError as error:
         enforced.missing.append(f"read-only view: {error.strerror or error}")
-    options = f"size={policy.scratch_bytes},mode=0700"
+    options = f"size={policy.scratch_bytes},nr_inodes=100000,mode=0700"
     linux.mount("tmpfs", policy.scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
     if os.path.isdir("/dev/shm"):
         linux.mount("tmpfs", "/dev/shm", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
@@ -132,7 +132,8 @@ def confine(policy: Policy, enforced: Enforced) -> None:
         rules = linux.Landlock(abi)
         for path in (*_READABLE, *policy.readable, *python_folders()):
             rules.allow(path, write=False)
-        for path in (*_WRITABLE, *policy.writable, policy.scratch):
+        private = ("/dev/shm",) if enforced.namespaces else ()  # elsewhere it is the machine's own
+        for path in (*_WRITABLE, *private, *policy.writable, policy.scratch):
             rules.allow(path, write=True)
         rules.enforce()
     for program in policy.seccomp:

@@ -18,6 +18,7 @@ from .sizes import reduce_sizes
 from .store import Store
 
 SLICE = "slice"
+UNSEEN = "unseen"  # the problem's own distribution under seeds of this session, which are never kept
 _DEFAULTS = {
     "math": "exact", "params": "constant", "inputs": "redraw", "deterministic": False, "operators": "any",
 }  # fmt: skip
@@ -86,11 +87,21 @@ class InputSet:
 
 
 class Reference:
-    def __init__(self, problem: Problem, contract: dict[str, Any], secret: bytes, store: Store, reduced: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        contract: dict[str, Any],
+        secret: bytes,
+        store: Store,
+        reduced: bool,
+        session: Store | None = None,
+    ) -> None:
         self.problem = problem
         self.contract: dict[str, Any] = {**_DEFAULTS, **contract}
         self.secret = secret
         self.store = store
+        self._session = session or store
+        self._session_secret = os.urandom(32)
         self._reduced = reduced
         self.variants: list[Variant] = []
         self.sets: dict[str, InputSet] = {}
@@ -218,14 +229,14 @@ class Reference:
     def ensure(self, variant: int, distribution: str, number: int) -> InputSet:
         name = f"v{variant}-{distribution}-{number}"
         found = self.sets.get(name)
-        if found is not None and os.path.exists(self.store.path(f"{name}.in")):
+        if found is not None and os.path.exists(self.store_of(found).path(f"{name}.in")):
             found.fresh = False
             return found
         model = self._model(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
         exact, sources, doubled = truth.truth(model, drawn)
         self.doubled = self.doubled and doubled
-        family = OWN if distribution == SLICE else distribution
+        family = OWN if distribution in (SLICE, UNSEEN) else distribution
         first = self.sets.get(f"v{variant}-{family}-0")
         # One band serves all sets of a distribution: it is relative to the rms of each set's own truth.
         bands = (
@@ -233,9 +244,10 @@ class Reference:
             if first
             else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled)
         )
-        self.store.write_tensors(f"{name}.in", drawn.tensors)
-        fields = self.store.write_tensors(f"{name}.truth", exact)
-        scores = {i: self._keep_scores(name, i, source) for i, source in sources.items()}
+        store = self._session if distribution == UNSEEN else self.store
+        store.write_tensors(f"{name}.in", drawn.tensors)
+        fields = store.write_tensors(f"{name}.truth", exact)
+        scores = {i: _keep_scores(store, name, i, source) for i, source in sources.items()}
         made = InputSet(name, variant, distribution, number, bands, fields, scores, fresh=True)
         self.sets[name] = made
         return made
@@ -256,6 +268,8 @@ class Reference:
         own = draw_inputs(module, derive(self.secret, f"inputs-{variant}-{number}"))
         if distribution == OWN:
             return own
+        if distribution == UNSEEN:
+            return draw_inputs(module, derive(self._session_secret, f"inputs-{variant}-{number}"))
         return redraw(
             own, self.structured, distribution, derive(self.secret, f"values-{variant}-{distribution}-{number}")
         )
@@ -294,16 +308,8 @@ class Reference:
                 return True
         return False
 
-    def _keep_scores(self, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
-        file = f"{name}.scores{index}"
-        fields = self.store.write_tensors(file, [source.scores.double()])
-        return {
-            "file": file,
-            "field": asdict(fields[0]),
-            "dim": source.dim,
-            "keepdim": source.keepdim,
-            "sign": source.sign,
-        }
+    def store_of(self, made: InputSet) -> Store:
+        return self._session if made.distribution == UNSEEN else self.store
 
     def find(self, name: str) -> InputSet:
         if name not in self.sets:
@@ -311,10 +317,11 @@ class Reference:
         return self.sets[name]
 
     def truth_of(self, made: InputSet) -> tuple[list[torch.Tensor], dict[int, truth.IndexSource]]:
-        tensors = self.store.read_tensors(f"{made.name}.truth", made.truth_fields)
+        store = self.store_of(made)
+        tensors = store.read_tensors(f"{made.name}.truth", made.truth_fields)
         sources = {}
         for index, kept in made.scores.items():
-            scores = self.store.read_tensors(kept["file"], [layout.Field(**kept["field"])])[0]
+            scores = store.read_tensors(kept["file"], [layout.Field(**kept["field"])])[0]
             sources[index] = truth.IndexSource(scores, kept["dim"], kept["keepdim"], kept["sign"])
         return tensors, sources
 
@@ -338,7 +345,7 @@ class Reference:
             "secret": self.secret.hex(),
             "contract": self.contract,
             "variants": [v.json() for v in self.variants],
-            "sets": [s.json() for s in self.sets.values()],
+            "sets": [s.json() for s in self.sets.values() if s.distribution != UNSEEN],
             "distributions": self.distributions,
             "structured": self.structured,
             "mutates_inputs": self.mutates_inputs,
@@ -410,3 +417,9 @@ def _touches_inputs(model: nn.Module, drawn: Drawn) -> tuple[bool, bool]:
 
 def _both_nan(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.is_floating_point() and bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
+
+
+def _keep_scores(store: Store, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
+    file = f"{name}.scores{index}"
+    fields = store.write_tensors(file, [source.scores.double()])
+    return {"file": file, "field": asdict(fields[0]), "dim": source.dim, "keepdim": source.keepdim, "sign": source.sign}

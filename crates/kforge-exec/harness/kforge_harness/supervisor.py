@@ -24,6 +24,8 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
     policy = sandbox.Policy.parse(message["policy"])
     enforced = sandbox.Enforced()
     os.setsid()
+    if linux.is_linux():
+        linux.die_with_parent(signal.SIGKILL)
     if policy.namespaces:
         sandbox.unshare_namespaces(enforced)
     else:
@@ -49,6 +51,7 @@ class _Supervisor:
         self._policy = policy
         self._enforced = enforced
         self._children: dict[int, int] = {}
+        self._next_watch = 0.0
         self._wake, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         os.set_blocking(self._wake, False)
@@ -56,18 +59,27 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        try:
-            sandbox.furnish(self._policy, self._enforced)
-            sandbox.survey(self._policy, self._enforced)
-        except OSError as error:
-            self._enforced.missing.append(f"namespaces: {error}")
-            self._enforced.namespaces = False
+        if not self._furnished():
+            # Half-made namespaces are worse than none: this /proc is not ours. kforge asks again without them.
+            reply = {"level": "none", "missing": self._enforced.missing, "unusable": True}
+            wire.send_json(self._channel, reply)
+            return
+        sandbox.survey(self._policy, self._enforced)
         for name in ("build", "tmp", "home", "cache"):
             os.makedirs(os.path.join(self._policy.scratch, name), exist_ok=True)
-        wire.send_json(self._channel, {"level": self._enforced.level(), "missing": self._enforced.missing})
+        reply = {"level": self._enforced.level(), "missing": self._enforced.missing, "unusable": False}
+        wire.send_json(self._channel, reply)
         while self._step():
             pass
         self._kill_everything()
+
+    def _furnished(self) -> bool:
+        try:
+            sandbox.furnish(self._policy, self._enforced)
+        except OSError as error:
+            self._enforced.missing.append(f"namespaces: {error}")
+            return False
+        return self._enforced.fresh_proc or not self._enforced.namespaces
 
     def _step(self) -> bool:
         watched: list[Any] = [self._channel, self._wake]
@@ -75,8 +87,9 @@ class _Supervisor:
         if self._wake in readable:
             os.read(self._wake, 4096)
         self._reap()
-        if self._children:
+        if self._children and time.monotonic() > self._next_watch:
             self._watch()
+            self._next_watch = time.monotonic() + _TICK_S
         if self._channel not in readable:
             return True
         received = wire.receive_json(self._channel)
@@ -86,10 +99,10 @@ class _Supervisor:
         if message["do"] == "spawn":
             self._spawn(message, fds)
         elif message["do"] in ("freeze", "thaw"):
-            self._signal_all(signal.SIGSTOP if message["do"] == "freeze" else signal.SIGCONT)
-            wire.send_json(self._channel, {"done": message["do"]})
-        elif message["do"] == "cpu":
-            wire.send_json(self._channel, {"cpu_s": sum(map(_cpu_seconds, self._pids()))})
+            frozen = message["do"] == "freeze"
+            self._signal_all(signal.SIGSTOP if frozen else signal.SIGCONT)
+            if frozen:
+                wire.send_json(self._channel, {"frozen": True})
         elif message["do"] == "count":
             wire.send_json(self._channel, {"count": len(self._pids())})
         elif message["do"] == "clear":
@@ -201,23 +214,16 @@ class _Supervisor:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Memory of its own: what it shares with the files and segments it maps is not counted."""
+    """Private memory and shared segments; files that it maps are not counted."""
+    total = 0
     try:
-        with open(f"/proc/{pid}/statm") as file:
-            words = file.read().split()
-        return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGESIZE")
+        with open(f"/proc/{pid}/status") as file:
+            for line in file:
+                if line.startswith(("RssAnon:", "RssShmem:")):
+                    total += int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of the children it has waited for."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            words = file.read().rpartition(")")[2].split()
-        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
+    return total
 
 
 def _parent(pid: int) -> int:

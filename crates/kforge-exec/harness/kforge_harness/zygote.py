@@ -17,8 +17,10 @@ from typing import Any
 
 def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    from kforge_harness import wire
+    from kforge_harness import linux, wire
 
+    if linux.is_linux():
+        linux.die_with_parent(signal.SIGKILL)
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)
     if len(sys.argv) > 2 and sys.argv[2] == "--no-torch":

@@ -1,7 +1,7 @@
 //! One arm of a comparison: a sandbox with a cell, and calls whose every output is verified.
 
 use crate::{
-    cell::{Answer, Cell, Op},
+    cell::{Answer, Asked, Cell, Op, fill_random},
     digest::{Key, Sum},
     error::Result,
     evict::Evictor,
@@ -12,6 +12,9 @@ use kforge_types::{Kind, Verdict};
 use std::{collections::BTreeMap, time::Duration};
 
 const POISON: u8 = 0xFF;
+const PAGE: usize = 4096;
+/// Pages of an output that are looked at before it is copied.
+const LOOKS: usize = 48;
 
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +38,7 @@ pub(crate) struct Arm {
     key: Key,
     verified: BTreeMap<String, Vec<Sum>>,
     last: Option<Sum>,
+    frozen: bool,
 }
 
 /// How one call is made.
@@ -43,12 +47,11 @@ pub(crate) struct How {
     pub(crate) limit: Duration,
     pub(crate) cold: bool,
     pub(crate) repeat: Repeat,
-    pub(crate) audit: bool,
 }
 
 impl How {
     pub(crate) fn untimed(limit: Duration) -> Self {
-        Self { limit, cold: false, repeat: Repeat::No, audit: false }
+        Self { limit, cold: false, repeat: Repeat::No }
     }
 
     pub(crate) fn cold(limit: Duration) -> Self {
@@ -58,17 +61,22 @@ impl How {
 
 impl Arm {
     pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool, key: Key) -> Self {
-        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: None }
+        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: None, frozen: false }
     }
 
-    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<crate::cell::Asked> {
-        self.cell.ask(&mut self.sandbox, Op::Construct(variant as u64), limit)
+    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<Asked> {
+        self.ask(Op::Construct(variant as u64), limit)
     }
 
     /// Asks without looking at an output; what the slot then holds was never handed over.
-    pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Result<crate::cell::Asked> {
+    pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Result<Asked> {
         self.last = None;
-        self.cell.ask(&mut self.sandbox, op, limit)
+        self.ask_awake(op, limit)
+    }
+
+    fn ask_awake(&mut self, op: Op, limit: Duration) -> Result<Asked> {
+        let thaw = std::mem::take(&mut self.frozen);
+        self.cell.ask(&mut self.sandbox, op, limit, thaw)
     }
 
     /// Reveals the inputs, asks for the output, takes it at once, and looks at all of it.
@@ -82,17 +90,30 @@ impl Arm {
         if let Some(verdict) = self.late_write() {
             return Ok(Err(verdict));
         }
+        // The slots are mapped by the candidate: were it awake, it could compute while caches are being evicted.
+        if how.cold
+            && let Some(verdict) = self.freeze()?
+        {
+            return Ok(Err(verdict));
+        }
         set.reveal(self.cell.input.bytes_mut())?;
         self.cell.output.bytes_mut().fill(POISON);
         if how.cold {
             evictor.evict();
         }
-        let op = if how.audit { Op::Audit } else { Op::Call };
-        let answer = match self.cell.ask(&mut self.sandbox, op, how.limit)? {
+        let answer = match self.ask_awake(Op::Call, how.limit)? {
             Ok(answer) => answer,
             Err(verdict) => return Ok(Err(verdict)),
         };
-        referee.output.bytes_mut().copy_from_slice(self.cell.output.bytes());
+        if let Some(verdict) = self.take_output(referee)? {
+            return Ok(Err(verdict));
+        }
+        // A timed arm sleeps whenever it is not asked: what it leaves running cannot slow the other one.
+        if how.cold
+            && let Some(verdict) = self.freeze()?
+        {
+            return Ok(Err(verdict));
+        }
         let sum = self.key.digest(referee.output.bytes());
         self.last = Some(sum);
         if !self.inputs_may_change && !set.is_in(self.cell.input.bytes())? {
@@ -128,10 +149,40 @@ impl Arm {
         Ok(Ok(sample(compared.error, false)))
     }
 
-    /// Stops or wakes everything in this arm's sandbox; a verdict where it broke a limit meanwhile.
-    pub(crate) fn freeze(&mut self, frozen: bool) -> Result<Option<Verdict>> {
-        let event = self.sandbox.freeze(frozen)?;
-        Ok(event.and_then(|event| self.cell.heard(&event)))
+    /// Copies the output. Pages looked at beforehand, here and there, must not differ from the copy: an answer that
+    /// came before its output was complete is found out, however fast the rest is written ahead of the copy.
+    fn take_output(&mut self, referee: &mut Referee) -> Result<Option<Verdict>> {
+        let slot = self.cell.output.bytes();
+        let pages = slot.len().div_ceil(PAGE);
+        let mut chance = [0; 8 * LOOKS];
+        fill_random(&mut chance)?;
+        let mut looks: Vec<(usize, Vec<u8>)> = Vec::with_capacity(LOOKS + 1);
+        let drawn = chance.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        for page in drawn.map(|word| (word % pages as u64) as usize).chain([pages - 1]) {
+            let start = page * PAGE;
+            looks.push((start, slot[start..(start + PAGE).min(slot.len())].to_vec()));
+        }
+        let copy = referee.output.bytes_mut();
+        copy.copy_from_slice(slot);
+        let complete = looks.iter().all(|(start, page)| copy[*start..*start + page.len()] == *page);
+        let text = "the output was still being written after it had been handed over";
+        Ok((!complete).then(|| Verdict::of(Kind::LateWrite, text)))
+    }
+
+    /// Stops everything in this arm's sandbox; a verdict where it broke a limit meanwhile.
+    fn freeze(&mut self) -> Result<Option<Verdict>> {
+        if self.frozen {
+            return Ok(None);
+        }
+        self.frozen = true;
+        self.sandbox.freeze()?;
+        Ok(self.cell.bad_news(&mut self.sandbox))
+    }
+
+    /// Looks at the last output again, in its slot and where the candidate keeps it.
+    pub(crate) fn recheck(&mut self, limit: Duration) -> Result<Option<Verdict>> {
+        let verdict = self.late_write();
+        Ok(verdict.or(self.ask(Op::Recheck, limit)?.err()))
     }
 
     /// Looks at the output slot again: what was handed over must still be there.

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cell::{Cell, Op},
     error::Result,
-    memory::StoredFile,
+    memory::Shared,
 };
 use kforge_types::{Baseline, Summary, short_hash};
 use serde::{Deserialize, Serialize};
@@ -196,7 +196,7 @@ impl Session {
         let spec = maker.spec(Role::Baseline, &self.problem_source, &file, special);
         let env = maker.environment(sandbox.scratch(), Some(&inductor));
         let weights = maker.weights()?;
-        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(StoredFile::fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Shared::fd).collect();
         let sizes = (self.opened.input_bytes, self.opened.output_bytes);
         let cell = Cell::spawn(&mut sandbox, &spec, &env, sizes, &fds)?;
         let mut arm = Arm::new(sandbox, cell, true, self.key.clone());
@@ -211,9 +211,6 @@ impl Session {
         match arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(limit))? {
             Ok(_) => {
                 let seconds = begun.elapsed().as_secs_f64();
-                if let Err(verdict) = arm.ask(Op::Pin(true), limit)? {
-                    return Ok(Err(verdict.reason));
-                }
                 Ok(Ok((arm, seconds)))
             }
             Err(verdict) if verdict.kind == Some(kforge_types::Kind::Timeout) => {

@@ -23,6 +23,7 @@ pub(crate) enum Clock {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockReport {
     pub(crate) clock: Clock,
+    pub(crate) hidden_us: f64,
     pub(crate) spread_us: f64,
     pub(crate) outside_us: f64,
 }
@@ -48,12 +49,12 @@ pub(crate) fn examine(candidate: &[Sample], trusted: &[Sample]) -> Option<ClockR
         Clock::Lie
     } else if hidden > bound {
         Clock::Outside
-    } else if inside < SPREADS * spread {
+    } else if inside < SPREADS * spread || own.p80 < usual.p20 - SPREADS * spread {
         Clock::Unresolved
     } else {
         Clock::Confirmed
     };
-    Some(ClockReport { clock, spread_us: spread, outside_us: inside + hidden })
+    Some(ClockReport { clock, hidden_us: hidden, spread_us: spread, outside_us: inside + hidden })
 }
 
 #[cfg(test)]

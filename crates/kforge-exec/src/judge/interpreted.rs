@@ -9,6 +9,8 @@ use crate::{
 use kforge_types::State;
 use std::time::Instant;
 
+const AHEAD_OF_TIME: &str = "ahead of time";
+
 impl Session {
     pub(crate) fn judge_interpreted(
         &mut self,
@@ -68,41 +70,43 @@ impl Session {
             return Ok(None);
         }
         let begun = Instant::now();
+        // Before the audit clears the sandbox: the launches are kept in the scratch folder.
+        match arm.ask(Op::AheadOfTime, self.options.timeout)? {
+            Ok(answer) => self.launches = answer.a,
+            Err(verdict) => {
+                outcome.fail(AHEAD_OF_TIME, verdict);
+                return Ok(None);
+            }
+        }
         let own = self.audit(&mut arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
         Ok(own.then_some(arm))
     }
 
     fn compile_ahead_of_time(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<()> {
-        const NAME: &str = "ahead of time";
         let limit = self.options.timeout;
-        match arm.ask(Op::AheadOfTime, limit)? {
-            Err(verdict) => {
-                outcome.fail(NAME, verdict);
-                return Ok(());
-            }
-            Ok(answer) if answer.a == 0 => {
-                outcome.pass(NAME, "no Triton kernel was launched");
-                return Ok(());
-            }
-            Ok(_) => {}
+        if self.launches == 0 {
+            outcome.pass(AHEAD_OF_TIME, "no Triton kernel was launched");
+            return Ok(());
         }
+        arm.sandbox.clear()?;
         let special = Special { ahead_of_time: true, ..Special::default() };
         let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
-        let mut last = cell.ask(&mut arm.sandbox, Op::Import, limit)?;
+        let mut last = cell.ask(&mut arm.sandbox, Op::Import, limit, false)?;
         if last.is_ok() {
-            last = cell.ask(&mut arm.sandbox, Op::AheadOfTime, limit)?;
+            last = cell.ask(&mut arm.sandbox, Op::AheadOfTime, limit, false)?;
         }
         match last {
             Err(verdict) => {
-                outcome.fail(NAME, verdict);
+                outcome.fail(AHEAD_OF_TIME, verdict);
             }
             Ok(answer) => {
                 let unchecked = match answer.b {
                     0 => String::new(),
                     n => format!(", {n} could not be checked ({})", cell.detail_text()),
                 };
-                outcome.pass(NAME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
+                outcome
+                    .pass(AHEAD_OF_TIME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
             }
         }
         Ok(())

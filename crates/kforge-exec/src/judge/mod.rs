@@ -94,6 +94,8 @@ pub struct Session {
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
+    /// Distinct Triton launches of the candidate at hand.
+    launches: u64,
     device: DeviceInfo,
     versions: Versions,
     stages: Vec<(&'static str, f64)>,
@@ -144,6 +146,7 @@ impl Session {
             baselines: Baselines::default(),
             key: Key::draw()?,
             own_threads: false,
+            launches: 0,
             device,
             versions,
             stages,

@@ -1,7 +1,7 @@
 //! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
 
 use super::EvalOptions;
-use crate::{error::Result, memory::StoredFile, referee::Opened};
+use crate::{error::Result, memory::Shared, referee::Opened};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 
@@ -75,13 +75,13 @@ impl SpecMaker<'_> {
         )
     }
 
-    pub(crate) fn weights(&self) -> Result<Vec<StoredFile>> {
+    pub(crate) fn weights(&self) -> Result<Vec<Shared>> {
         self.opened
             .variants
             .iter()
             .map(|variant| {
                 let name = variant.get("weights_file").and_then(Value::as_str).unwrap_or_default();
-                StoredFile::open(&self.store.join(name))
+                Shared::copy_of(&self.store.join(name))
             })
             .collect()
     }

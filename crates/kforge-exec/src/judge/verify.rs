@@ -13,11 +13,16 @@ use crate::{
     sandbox::Sandbox,
 };
 use kforge_types::{Evidence, Kind, Operators, Params, Verdict};
-use std::{os::fd::BorrowedFd, time::Instant};
+use std::{
+    os::fd::BorrowedFd,
+    time::{Duration, Instant},
+};
 
 pub(crate) const OWN: &str = "own";
 const SLICE: &str = "slice";
 const CANDIDATE_FILE: &str = "candidate.py";
+/// After how long an output is looked at again.
+const LATER: Duration = Duration::from_millis(25);
 
 impl Session {
     /// Forks a cell for the candidate in its sandbox.
@@ -26,7 +31,7 @@ impl Session {
         let spec = maker.spec(Role::Candidate, source, CANDIDATE_FILE, special);
         let env = maker.environment(sandbox.scratch(), None);
         let weights = maker.weights()?;
-        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(crate::memory::StoredFile::fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(crate::memory::Shared::fd).collect();
         Cell::spawn(sandbox, &spec, &env, (self.opened.input_bytes, self.opened.output_bytes), &fds)
     }
 
@@ -48,7 +53,7 @@ impl Session {
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
         let mut builder = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
-        let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout)?;
+        let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout, false)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
             outcome.log = sandbox.log.text();
@@ -60,7 +65,7 @@ impl Session {
         outcome.evidence = Evidence::Compiled;
         outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
         let mut cell = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
-        if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout)? {
+        if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout, false)? {
             outcome.log = sandbox.log.text();
             outcome.fail("import", verdict);
             return Ok(None);
@@ -117,7 +122,7 @@ impl Session {
         if variant > 0 {
             return Ok(true);
         }
-        Ok(self.verify_repeat(arm, outcome)? && self.verify_slice(arm, outcome)?)
+        Ok(self.verify_repeat(arm, outcome)? && self.verify_later(arm, outcome)? && self.verify_slice(arm, outcome)?)
     }
 
     fn verify_repeat(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
@@ -138,6 +143,16 @@ impl Session {
                 Ok(true)
             }
         }
+    }
+
+    /// A thread that goes on writing to the returned tensor would spoil it for whoever uses it.
+    fn verify_later(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
+        std::thread::sleep(LATER);
+        if let Some(verdict) = arm.recheck(self.call_limit())? {
+            return Ok(outcome.fail("looked at again", verdict));
+        }
+        outcome.pass("looked at again", "unchanged");
+        Ok(true)
     }
 
     /// Right after the set it was made from: an output that is remembered by part of its input is found out.
@@ -190,18 +205,20 @@ impl Session {
     /// The same candidate with its kernels switched off: if the output is still right, they were a decoy.
     fn audit_own_kernels(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
         let special = Special { skip_kernels: true, ..self.ordinary() };
+        // What the verified cell left running must not be there: it could spoil this one, and timing starts anew anyway.
+        arm.sandbox.clear()?;
         let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
         let limit = self.options.timeout;
         let set = self.referee.set(0, OWN, 0)?;
         set.reveal(cell.input.bytes_mut())?;
         cell.output.bytes_mut().fill(0xFF);
         for op in [Op::Import, Op::Construct(0)] {
-            if cell.ask(&mut arm.sandbox, op, limit)?.is_err() {
+            if cell.ask(&mut arm.sandbox, op, limit, false)?.is_err() {
                 outcome.pass("own kernels", "nothing works without them");
                 return Ok(true);
             }
         }
-        let Ok(answer) = cell.ask(&mut arm.sandbox, Op::Audit, limit)? else {
+        let Ok(answer) = cell.ask(&mut arm.sandbox, Op::Audit, limit, false)? else {
             outcome.pass("own kernels", "nothing works without them");
             return Ok(true);
         };
