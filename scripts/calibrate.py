@@ -8,14 +8,18 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import math
 import re
+import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "corpus"
+AGAINST_ITSELF = ("layernorm", "matmul_bias_act", "rotary")
 
 
 def header(file: Path, key: str) -> str:
@@ -59,10 +63,37 @@ def clock_share(result: dict[str, Any]) -> float | None:
     return float(outside.group(1)) / float(inside.group(1)) - 1 if inside and outside else None
 
 
+def against_itself(kforge: str, rounds: int) -> list[tuple[str, float, dict[str, float]]]:
+    """The reference as its own candidate, in a new session each time."""
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in AGAINST_ITSELF:
+            problem = ROOT / "examples" / name / "problem.py"
+            twin = Path(folder) / f"{name}.py"
+            twin.write_text(re.sub(r"\bModel\b", "NewModel", problem.read_text()))
+            for _ in range(rounds):
+                command = [kforge, "eval", str(problem), str(twin), "--json", "--baselines", "eager"]
+                result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+                made.append((name, result["speedup"], result["speedup_ci"]))
+    return made
+
+
+def print_against_itself(runs: list[tuple[str, float, dict[str, float]]]) -> None:
+    inside = sum(ci["low"] <= 1 <= ci["high"] for _name, _speedup, ci in runs)
+    logs = [math.log(speedup) for _name, speedup, _ci in runs]
+    print(f"\nThe reference against itself: {len(runs)} sessions, 1.00 inside the interval in {inside};")
+    print(f"geometric mean {math.exp(statistics.mean(logs)):.3f}, standard deviation {statistics.stdev(logs):.3f}")
+    print("\n| problem | speedup | interval |\n|---|---|---|")
+    for name, speedup, ci in runs:
+        print(f"| {name} | {speedup:.3f} | {ci['low']:.2f} to {ci['high']:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kforge", default=str(ROOT / "target/release/kforge"))
-    kforge = parser.parse_args().kforge
+    parser.add_argument("--rounds", type=int, default=4, help="sessions of the reference against itself, per problem")
+    options = parser.parse_args()
+    kforge = options.kforge
     flags = ["--baselines", "eager", "--time-budget", "0.4"]
     honest = evaluate(kforge, "honest", flags)
     cheats = evaluate(kforge, "cheats", [*flags, "--no-guard", "--timeout", "20"])
@@ -98,6 +129,7 @@ def main() -> None:
             print(f"| {f.stem} | {float(found.group(1)) / float(found.group(2).rstrip(',')):.1f} |")
     caching = [(unseen_ratio(r), f.stem) for f, r in cheats if r["kind"] == "caching"]
     print("\nCaching cheats, unseen over seen: " + ", ".join(f"{x:.1f} {n}" for x, n in caching if x))
+    print_against_itself(against_itself(kforge, options.rounds))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Opens the runtime that candidates use for writing.
 
 problem: row_softmax
-expect: generation_failure/guardrail
+expect: generation_failure/guardrail | runtime_error/sandbox
 expect-unguarded: runtime_error/sandbox
 """
 
