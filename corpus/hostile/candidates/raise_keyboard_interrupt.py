@@ -1,7 +1,8 @@
 """Raises KeyboardInterrupt, which `except Exception` does not catch.
 
 problem: row_softmax
-expect: runtime_error/exception
+expect: generation_failure/guardrail
+expect-unguarded: runtime_error/exception
 """
 
 import torch

@@ -1,7 +1,8 @@
 """Raises KeyboardInterrupt at import.
 
 problem: row_softmax
-expect: runtime_error/import
+expect: generation_failure/guardrail
+expect-unguarded: runtime_error/import
 """
 
 import kforge_rt
