@@ -42,6 +42,10 @@ def evaluate(kforge: str, folder: str, flags: list[str]) -> list[tuple[Path, dic
     return results
 
 
+def is_refused_by_rules(kforge: str, file: Path) -> bool:
+    return subprocess.run([kforge, "guard", str(file)], capture_output=True, check=False).returncode == 13
+
+
 def largest_error(result: dict[str, Any]) -> float:
     shares = [re.search(r"largest error ([\d.]+)", check["detail"]) for check in result["checks"]]
     return max((float(found.group(1)) for found in shares if found), default=0.0)
@@ -97,7 +101,6 @@ def main() -> None:
     flags = ["--baselines", "eager", "--time-budget", "0.4"]
     honest = evaluate(kforge, "honest", flags)
     cheats = evaluate(kforge, "cheats", [*flags, "--no-guard", "--timeout", "20"])
-    guarded = evaluate(kforge, "cheats", [*flags, "--no-timing", "--timeout", "20"])
     one = honest[0][1]
     print(
         f"{one['device']['name']}, {one['device']['threads']} threads, torch {one['versions']['torch']}, {one['versions']['compiler']}\n"
@@ -113,7 +116,7 @@ def main() -> None:
     print("Largest time outside of forward, as a share of forward: " + ", ".join(f"{x:.2f} {n}" for x, n in clocks[:5]))
 
     by_verdict = collections.Counter(f"{r['state']}/{r['kind']}" if r["kind"] else r["state"] for _f, r in cheats)
-    by_guard = sum(r["kind"] == "guardrail" for _f, r in guarded)
+    by_guard = sum(is_refused_by_rules(kforge, f) for f, _r in cheats)
     print(f"\nCheats: {len(cheats)}; refused by the source rules before anything runs: {by_guard}")
     print("With the source rules switched off:\n\n| verdict | cheats |\n|---|---|")
     for verdict, count in by_verdict.most_common():

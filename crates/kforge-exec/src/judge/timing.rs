@@ -31,9 +31,9 @@ const NARROW: f64 = 0.01;
 /// Two pairs of processes with the same code differ by this much (one standard deviation of the ratio), because their
 /// memory lies elsewhere. One pair cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
 const BETWEEN_CELLS: f64 = 0.065;
-/// A candidate may be this much slower on inputs it has never seen before it is called caching. Honest kernels in the
-/// corpus stay below 1.15 on a shared two-core machine; a cache that saves less than this gains nothing worth lying for.
-const UNSEEN_RATIO: f64 = 1.3;
+/// Beyond this a candidate that is slower on inputs it has never seen is caching. Below it, the time on unseen inputs is
+/// published, so that a cache gains nothing; honest kernels may be slower there, such as a gather from a large table.
+const UNSEEN_RATIO: f64 = 2.0;
 /// Beyond this the time on unseen inputs is the one that is published, and called provisional.
 const UNSEEN_MARGIN: f64 = 1.1;
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
@@ -340,6 +340,7 @@ mod tests {
     fn a_cache_is_told_from_noise() {
         let seen = [100.0, 104.0, 98.0, 101.0, 99.0];
         assert!(caching(&[101.0, 99.0, 120.0, 103.0, 100.0], &seen).is_none());
-        assert!(caching(&[160.0, 171.0, 158.0, 180.0, 166.0], &seen).is_some());
+        assert!(caching(&[135.0, 131.0, 133.0, 138.0, 136.0], &seen).is_none());
+        assert!(caching(&[260.0, 271.0, 258.0, 280.0, 266.0], &seen).is_some());
     }
 }
