@@ -28,8 +28,8 @@ const WARM_CALLS: usize = 5;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
 pub(crate) const WARM_UP_CALLS: usize = 6;
 const NARROW: f64 = 0.01;
-/// Two pairs of processes with the same code differ by this much (one standard deviation of the ratio), because their
-/// memory lies elsewhere. One pair cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
+/// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio), for
+/// reasons not shown yet. One pair cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
 const BETWEEN_CELLS: f64 = 0.065;
 /// Beyond this a candidate that is slower on inputs it has never seen is caching. Below it, the time on unseen inputs is
 /// published, so that a cache gains nothing; honest kernels may be slower there, such as a gather from a large table.
