@@ -2,7 +2,7 @@
 
 problem: row_softmax
 expect: generation_failure/guardrail
-expect-unguarded: runtime_error/crash | runtime_error/sandbox | runtime_error/exit | runtime_error/protocol | runtime_error/exception | correct
+expect-unguarded: runtime_error | correct
 """
 
 import os

@@ -1,8 +1,8 @@
 """Lifts Python's recursion limit, then recurses without end.
 
 problem: row_softmax
-expect: generation_failure/guardrail | runtime_error/exception | runtime_error/crash | runtime_error/out_of_memory | runtime_error/timeout
-expect-unguarded: runtime_error/exception | runtime_error/crash | runtime_error/out_of_memory | runtime_error/timeout
+expect: generation_failure/guardrail | runtime_error
+expect-unguarded: runtime_error
 """
 
 import sys

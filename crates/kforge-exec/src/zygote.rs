@@ -131,6 +131,8 @@ fn clean_environment(threads: usize, python: &Path) -> Vec<(OsString, OsString)>
         // Fixed, so that both arms get large outputs from the heap in the same way, whatever they allocated before.
         ("MALLOC_MMAP_THRESHOLD_", "33554432".to_owned()),
         ("MALLOC_TRIM_THRESHOLD_", "1073741824".to_owned()),
+        // Large pages for the heap where the system has them: small ones lie contiguous or scattered by chance.
+        ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()),
         ("TORCHINDUCTOR_COMPILE_THREADS", "1".to_owned()),
     ];
     made.extend(fixed.into_iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));

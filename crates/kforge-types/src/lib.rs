@@ -6,6 +6,7 @@
 mod contract;
 mod finding;
 mod hash;
+mod profile;
 mod result;
 mod stats;
 mod target;
@@ -14,6 +15,7 @@ mod verdict;
 pub use contract::{Contract, ContractError, Math, Operators, Params, Precision, Redraw};
 pub use finding::{Finding, Severity};
 pub use hash::{content_hash, hex, short_hash};
+pub use profile::{Profile, ProfileDocument, ProfileFinding, ProfileSource, Roofline};
 pub use result::{
     Baseline, BaselineRef, Check, DeviceInfo, EvalResult, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
     Timing, Versions,

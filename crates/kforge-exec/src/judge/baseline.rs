@@ -69,7 +69,7 @@ impl Baselines {
 }
 
 impl BaselineChoice {
-    fn names(self) -> &'static [&'static str] {
+    pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Eager => &[EAGER],
             Self::Auto | Self::All => &[EAGER, "compile", "max-autotune"],
@@ -188,6 +188,7 @@ impl Session {
             EAGER => "starting baseline eager".to_owned(),
             _ => format!("compiling baseline {name} (kept for the next time)"),
         });
+        let slots = self.take_lane()?;
         let mut sandbox = self.enter(Role::Baseline)?;
         let inductor = self.inductor_cache()?;
         let maker = self.spec_maker();
@@ -197,8 +198,7 @@ impl Session {
         let env = maker.environment(sandbox.scratch(), Some(&inductor));
         let weights = maker.weights()?;
         let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Shared::fd).collect();
-        let sizes = (self.opened.input_bytes, self.opened.output_bytes);
-        let cell = Cell::spawn(&mut sandbox, &spec, &env, sizes, &fds)?;
+        let cell = Cell::spawn(&mut sandbox, &spec, &env, slots, &fds)?;
         let mut arm = Arm::new(sandbox, cell, true, self.key.clone());
         let limit = self.options.baselines.limit(name);
         for op in [Op::Import, Op::Construct(0)] {

@@ -4,6 +4,7 @@ mod arm;
 mod baseline;
 mod clock;
 mod interpreted;
+mod lanes;
 mod outcome;
 mod spec;
 mod timing;
@@ -20,6 +21,7 @@ use crate::{
 };
 use baseline::Baselines;
 use kforge_types::{Contract, DeviceInfo, EvalResult, SandboxLevel, SandboxReport, Target, Versions};
+use lanes::Lanes;
 use outcome::Outcome;
 use spec::{Role, SpecMaker};
 use std::{
@@ -91,6 +93,7 @@ pub struct Session {
     opened: Opened,
     baselines: Baselines,
     evictor: Evictor,
+    lanes: Lanes,
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
@@ -134,6 +137,7 @@ impl Session {
             compiler: compiler_version(),
             os: machine::os(),
         };
+        let lanes = Lanes::new(&options, &opened)?;
         let stages = vec![("start", started), ("problem", begun.elapsed().as_secs_f64() - started)];
         Ok(Self {
             evictor: Evictor::new(device.last_level_cache, options.threads),
@@ -144,6 +148,7 @@ impl Session {
             referee,
             opened,
             baselines: Baselines::default(),
+            lanes,
             key: Key::draw()?,
             own_threads: false,
             launches: 0,
@@ -182,6 +187,7 @@ impl Session {
             if audited && !self.options.no_timing {
                 let begun = Instant::now();
                 self.ensure_baselines(observer)?;
+                self.lanes.keep_one();
                 outcome.stage("baselines", begun.elapsed().as_secs_f64());
                 let begun = Instant::now();
                 self.make_sets()?;
@@ -192,6 +198,8 @@ impl Session {
                 arm = fresh;
                 self.time(&mut arm, outcome)?;
                 outcome.stage("time", begun.elapsed().as_secs_f64());
+                outcome.log = arm.sandbox.log.text();
+                return self.lanes.give_back(arm);
             }
         }
         outcome.log = arm.sandbox.log.text();

@@ -59,7 +59,8 @@ impl Session {
         self.own_threads = OWN_THREADS.iter().any(|word| source.contains(word));
         let mut sandbox = verified.sandbox;
         sandbox.clear()?;
-        let cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
+        let slots = self.take_lane()?;
+        let cell = self.candidate_cell_in(slots, &mut sandbox, source, Special::default())?;
         let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs, self.key.clone());
         for op in [Op::Import, Op::Construct(0)] {
             if let Err(verdict) = arm.ask(op, self.options.timeout)? {
@@ -146,7 +147,7 @@ impl Session {
         // What the outside clock saw beyond the inside one counts, and so does being slower on inputs never seen.
         let outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
         let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
-        let confirmed = unseen_factor <= UNSEEN_MARGIN;
+        let confirmed = !slower(&unseen, &inside, UNSEEN_MARGIN);
         let scale = if confirmed { outside } else { outside.max(unseen_factor) };
         self.publish(outcome, name, &blocks, own, scale, &report, unseen_median, warm);
         outcome.provisional = outcome.provisional || !confirmed;
@@ -310,14 +311,18 @@ fn narrow(blocks: &Blocks) -> bool {
     ratio(blocks).is_some_and(|(center, interval)| interval.relative_half_width(center) <= NARROW)
 }
 
-/// Slower on the unseen by more than noise, in the middle and at the quick end.
+/// Slower by more than noise, in the middle and at the quick end.
+fn slower(unseen: &[f64], seen: &[f64], ratio: f64) -> bool {
+    let (Some(new), Some(old)) = (Summary::of(unseen), Summary::of(seen)) else { return false };
+    new.median > ratio * old.median && new.p20 > old.p80
+}
+
 fn caching(unseen: &[f64], seen: &[f64]) -> Option<Verdict> {
-    let (new, old) = (Summary::of(unseen)?, Summary::of(seen)?);
-    let slower = new.median > UNSEEN_RATIO * old.median && new.p20 > old.p80;
-    slower.then(|| {
+    slower(unseen, seen, UNSEEN_RATIO).then(|| {
         let text = format!(
             "takes {:.1} us on inputs it has never seen, {:.1} us on those it has: results are remembered, not computed",
-            new.median, old.median
+            median(unseen).unwrap_or_default(),
+            median(seen).unwrap_or_default()
         );
         Verdict::of(Kind::Caching, text)
     })

@@ -7,7 +7,7 @@ use super::{
     spec::{Role, Special},
 };
 use crate::{
-    cell::{Cell, Op},
+    cell::{Cell, Op, Slots},
     error::Result,
     referee::Repeat,
     sandbox::Sandbox,
@@ -27,12 +27,22 @@ const LATER: Duration = Duration::from_millis(25);
 impl Session {
     /// Forks a cell for the candidate in its sandbox.
     pub(crate) fn candidate_cell(&self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
+        self.candidate_cell_in(Slots::new(self.slot_sizes())?, sandbox, source, special)
+    }
+
+    pub(crate) fn candidate_cell_in(
+        &self,
+        slots: Slots,
+        sandbox: &mut Sandbox,
+        source: &str,
+        special: Special<'_>,
+    ) -> Result<Cell> {
         let maker = self.spec_maker();
         let spec = maker.spec(Role::Candidate, source, CANDIDATE_FILE, special);
         let env = maker.environment(sandbox.scratch(), None);
         let weights = maker.weights()?;
         let fds: Vec<BorrowedFd<'_>> = weights.iter().map(crate::memory::Shared::fd).collect();
-        Cell::spawn(sandbox, &spec, &env, (self.opened.input_bytes, self.opened.output_bytes), &fds)
+        Cell::spawn(sandbox, &spec, &env, slots, &fds)
     }
 
     fn ordinary(&self) -> Special<'static> {

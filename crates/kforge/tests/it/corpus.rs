@@ -49,7 +49,9 @@ fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
             let expected = expectation.keys.iter().find_map(|key| header(file, key)).unwrap_or_default();
             let got = verdict(answer);
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let accepted = expected.split('|').any(|one| one.trim() == got);
+            // A failing state alone stands for all of its kinds: undefined behaviour ends in many ways.
+            let fits = |one: &str| one == got || (one != "correct" && got.split('/').next() == Some(one));
+            let accepted = expected.split('|').map(str::trim).any(fits);
             match (accepted, (expectation.also)(answer)) {
                 (true, None) => passed += 1,
                 (true, Some(text)) => {

@@ -1,0 +1,40 @@
+//! Text and images in, text out.
+//!
+//! The rest of kforge sees [`Model::ask`]: it blocks, it retries what is worth retrying, and it ends with a [`Reply`] or
+//! with a [`CallError`] whose kind says what can be done. Which wire format, server, program or folder is behind a model is
+//! known here only. So are keys: they come from the environment or a command at the time of the call, and are kept in
+//! no file, no log and no error text.
+
+mod error;
+mod request;
+
+pub use error::{CallError, CallErrorKind};
+pub use request::{Effort, Image, Label, Reply, Request, Speaker, Stop, Turn, Usage};
+
+/// Told what is going on during a call, and asked whether it should go on.
+pub trait Watch: Sync {
+    /// Characters of the reply received so far.
+    fn received(&self, _characters: usize) {}
+
+    /// Something a person who waits should know: a retry, a pause until a limit is lifted, a waiting mailbox.
+    fn waiting(&self, _text: &str) {}
+
+    /// Whether the call should end now; asked several times a second.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+pub struct Unwatched;
+
+impl Watch for Unwatched {}
+
+/// Something that answers requests.
+pub trait Model: Send + Sync {
+    /// The name that the user gave: `gpt-5`, `mailbox:DIR`, `replay:FILE`.
+    fn name(&self) -> &str;
+
+    /// Asks once and blocks until the reply is complete. Retries happen inside and are counted in the reply.
+    fn ask(&self, request: &Request, watch: &dyn Watch) -> Result<Reply, CallError>;
+}
