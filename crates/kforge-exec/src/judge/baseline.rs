@@ -220,7 +220,7 @@ impl Session {
         }
     }
 
-    fn baseline_call(&mut self, arm: &mut Arm, number: usize) -> Result<Option<f64>> {
+    pub(crate) fn baseline_call(&mut self, arm: &mut Arm, number: usize) -> Result<Option<f64>> {
         let set = self.referee.set(0, OWN, number % RING)?;
         let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(COMPILE_LIMIT))?;
         Ok(called.ok().map(|sample| sample.inside_us))

@@ -41,8 +41,13 @@ const OWN_THREADS: [&str; 6] =
     ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
 const WHOLE_LIMIT: Duration = Duration::from_mins(2);
 
-/// Times on sets that a cell had never seen, and on sets that it had.
-type UnseenAndSeen = (Vec<f64>, Vec<f64>);
+/// Times on sets that a cell had never seen, on sets that it had, and of the baseline beside them.
+#[derive(Default)]
+struct Unseen {
+    unseen: Vec<f64>,
+    seen: Vec<f64>,
+    baseline: Vec<f64>,
+}
 
 #[derive(Default)]
 struct Blocks {
@@ -126,10 +131,13 @@ impl Session {
             return Ok(outcome.fail("two clocks", Verdict::of(Kind::Clock, text)));
         }
         outcome.pass("two clocks", detail);
-        let (unseen, seen) = match self.unseen(arm)? {
-            Ok(pair) => pair,
+        let Unseen { mut unseen, mut seen, baseline } = match self.unseen(arm, control)? {
+            Ok(times) => times,
             Err(verdict) => return Ok(outcome.fail("unseen inputs", verdict)),
         };
+        // A machine that became slower meanwhile is not the candidate's doing.
+        let drift = median(&baseline).zip(median(&blocks.baseline.concat())).map_or(1.0, |(now, then)| now / then);
+        unseen.iter_mut().chain(&mut seen).for_each(|us| *us /= drift.max(1.0));
         // Also against the blocks: a cache that switches itself off at the first surprise was fast there all the same.
         if let Some(verdict) = caching(&unseen, &seen).or_else(|| caching(&unseen, &inside)) {
             return Ok(outcome.fail("unseen inputs", verdict));
@@ -225,10 +233,12 @@ impl Session {
     }
 
     /// Sets this cell has never seen, each beside one that it has: a cache cannot be faster on both.
-    fn unseen(&mut self, arm: &mut Arm) -> Result<std::result::Result<UnseenAndSeen, Verdict>> {
-        let (mut unseen, mut seen) = (Vec::new(), Vec::new());
+    fn unseen(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Unseen, Verdict>> {
+        let mut times = Unseen::default();
         for number in 0..self.unseen_count() {
-            for (kind, number, times) in [(UNSEEN_SET, number, &mut unseen), (OWN, number % RING, &mut seen)] {
+            for (kind, number, times) in
+                [(UNSEEN_SET, number, &mut times.unseen), (OWN, number % RING, &mut times.seen)]
+            {
                 let set = self.referee.set(0, kind, number)?;
                 let how = How::cold(self.call_limit());
                 match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
@@ -236,8 +246,9 @@ impl Session {
                     Err(verdict) => return Ok(Err(verdict)),
                 }
             }
+            times.baseline.extend(self.baseline_call(control, number)?);
         }
-        Ok(Ok((unseen, seen)))
+        Ok(Ok(times))
     }
 
     fn warm(&mut self, arm: &mut Arm) -> Result<std::result::Result<Option<f64>, Verdict>> {
