@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 
-from .truth import Band, IndexSource, error_of, rms_of, worst_of
-
-_PIECE = 1 << 18
+from .errors import error_of, measure, rms_of, worst_of
+from .truth import Band, IndexSource
 
 
 @dataclass
@@ -26,11 +24,9 @@ def compare(
 ) -> Comparison:
     if band is None or not got.is_floating_point():
         return _compare_exactly(got, true, source, name)
-    quick = _measure(got, true, band.scale)
-    if quick is not None:
-        used = _share(quick[0], quick[1], band)
-        if used <= 1.0:
-            return Comparison("", "", used)
+    used = _quick_share(got, true, band)
+    if used is not None and used <= 1.0:
+        return Comparison("", "", used)
     rounded = true.to(got.dtype)
     wrong = _non_finite_differs(got, rounded)
     if wrong.any():
@@ -57,25 +53,21 @@ def compare(
     return Comparison("numeric", detail, used)
 
 
-def _measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float, float] | None:
-    """Rms error and worst element where all is finite, in pieces that stay in the cache; None elsewhere.
+def fits(got: torch.Tensor, true: torch.Tensor, band: Band | None, source: IndexSource | None, precision: str) -> bool:
+    """Whether `compare` would let it pass, without a word on the difference."""
+    if band is not None and got.is_floating_point():
+        used = _quick_share(got, true, band)
+        if used is not None:
+            return used <= 1.0
+    return not compare(got, true, band, source, "", precision).kind
 
-    Nearly every comparison ends here: timed outputs are compared one by one, and this is what that costs.
-    """
-    if got.numel() == 0:
+
+def _quick_share(got: torch.Tensor, true: torch.Tensor, band: Band) -> float | None:
+    """How much of what is allowed was used, where all is finite."""
+    measured = measure(got, true, band.scale)
+    if measured is None:
         return None
-    pieces = list(zip(got.reshape(-1).split(_PIECE), true.reshape(-1).split(_PIECE), strict=True))
-    square = sum(float(torch.linalg.vector_norm(piece)) ** 2 for _got, piece in pieces)
-    rms = math.sqrt(square / got.numel()) or 1.0
-    error, worst = 0.0, 0.0
-    for mine, exact in pieces:
-        difference = mine.double() - exact  # not in place: of a double tensor `double()` is the tensor itself
-        error += float(torch.linalg.vector_norm(difference)) ** 2
-        if not math.isfinite(error + square):
-            return None
-        allowed = exact.abs().add_(rms * scale).clamp_(min=1e-300)
-        worst = max(worst, float(difference.abs_().div_(allowed).max()))
-    return math.sqrt(error / got.numel()) / rms, worst
+    return _share(measured[0] / (rms_of(true) or 1.0), measured[1], band)
 
 
 def _share(error: float, worst: float, band: Band) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .compare import compare
+from .compare import fits
 from .draw import OWN
 from .sets import Reference
 
@@ -19,11 +19,10 @@ def examine(reference: Reference) -> dict[str, Any]:
     fields = reference.variants[0].output_fields
 
     def passes(outputs: list[torch.Tensor]) -> bool:
-        compared = [
-            compare(out, true, band, sources.get(i), "", reference.contract["mul"])
+        return all(
+            fits(out, true, band, sources.get(i), reference.contract["mul"])
             for i, (out, true, band) in enumerate(zip(outputs, truths, first.bands, strict=True))
-        ]
-        return all(not found.kind for found in compared)
+        )
 
     native = [true.to(field.torch_dtype) for true, field in zip(truths, fields, strict=True)]
     flags = []

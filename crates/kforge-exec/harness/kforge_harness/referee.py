@@ -19,12 +19,13 @@ import torch
 
 from . import intake, wire
 from .compare import compare
+from .errors import rms_of
 from .problem import Problem, ProblemError
 from .sets import Reference
 from .store import Store
-from .truth import Band, rms_of
+from .truth import Band
 
-_FORM = 2  # of what is kept in a store, and of how its bands were found
+_FORM = 3  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:

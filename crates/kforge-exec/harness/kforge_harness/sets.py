@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import layout, truth
+from . import errors, layout, truth
 from .align import weights_of
 from .draw import OWN, REDRAWN, derive, redraw, redraw_weights, structured_inputs
 from .problem import Drawn, Problem, ProblemError, construct, draw_inputs, forward, init_inputs, run
@@ -150,7 +150,7 @@ class Reference:
         model = redraw_weights(made, derive(self.secret, f"redraw-{variant.seed_label}-{variant.sizes}"))
         with truth.ReductionMeter() as meter:
             skeleton, outputs = run(lambda: forward(made, drawn), "running the reference")
-        redrawn = _survives(model, drawn, outputs)
+        redrawn = _surviving(model, drawn, outputs) is not None
         if not redrawn:
             model = made
             self._note(
@@ -202,21 +202,22 @@ class Reference:
         model = self._models[0]
         _skeleton, own = forward(model, first)
         for distribution in REDRAWN:
-            drawn = redraw(first, self.structured, distribution, derive(self.secret, f"try-{distribution}"))
-            if _survives(model, drawn, own) and self._precise_enough(model, drawn):
+            drawn = self._draw(0, distribution, 0)
+            native = _surviving(model, drawn, own)
+            exact = truth.truth(model, drawn) if native is not None else None
+            if native is not None and exact is not None and self._precise_enough(native, exact[0]):
                 self.distributions.append(distribution)
+                self._keep_set(0, distribution, 0, drawn, exact)
             else:
                 self._note(f"inputs are not drawn as {distribution!r}: the reference does not bear them")
 
-    def _precise_enough(self, model: nn.Module, drawn: Drawn) -> bool:
+    def _precise_enough(self, native: list[torch.Tensor], exact: list[torch.Tensor]) -> bool:
         """Whether eager itself stays within the ordinary band there; an ill-conditioned draw proves nothing."""
-        exact, _sources, _doubled = truth.truth(model, drawn)
-        _skeleton, native = forward(model, drawn)
         for got, true in zip(native, exact, strict=True):
             if got.is_floating_point():
                 # With room to spare: a kernel that rounds a little otherwise must not fail where eager just passes.
                 limit = truth.TAU[truth.precision_of(got.dtype)] / 4
-                if truth.worst_of(got, true, max(1.0, (self.variants[0].reduction / 256) ** 0.5)) > limit:
+                if errors.worst_of(got, true, max(1.0, (self.variants[0].reduction / 256) ** 0.5)) > limit:
                     return False
         return True
 
@@ -234,7 +235,11 @@ class Reference:
             return found
         model = self._model(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
-        exact, sources, doubled = truth.truth(model, drawn)
+        return self._keep_set(variant, distribution, number, drawn, truth.truth(model, drawn))
+
+    def _keep_set(self, variant: int, distribution: str, number: int, drawn: Drawn, exactly: truth.Exactly) -> InputSet:
+        name = f"v{variant}-{distribution}-{number}"
+        exact, sources, doubled = exactly
         self.doubled = self.doubled and doubled
         family = OWN if distribution in (SLICE, UNSEEN) else distribution
         first = self.sets.get(f"v{variant}-{family}-0")
@@ -242,7 +247,9 @@ class Reference:
         bands = (
             first.bands
             if first
-            else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled)
+            else truth.bands(
+                self._model(variant), drawn, exact, self.contract, self.variants[variant].reduction, doubled
+            )
         )
         store = self._session if distribution == UNSEEN else self.store
         store.write_tensors(f"{name}.in", drawn.tensors)
@@ -277,7 +284,7 @@ class Reference:
     def _draw_slice(self, number: int) -> Drawn:
         """The first own set with one slice of one input taken from another draw, so that the truth moves clearly."""
         base, other = self._draw(0, OWN, 0), self._draw(0, OWN, 1000 + number)
-        before, _sources, _doubled = truth.truth(self._model(0), base)
+        before, _sources = self.truth_of(self.ensure(0, OWN, 0))
         generator = torch.Generator().manual_seed(derive(self.secret, f"slice-{number}"))
         for _attempt in range(8):
             which = int(torch.randint(len(base.tensors), (1,), generator=generator))
@@ -304,7 +311,7 @@ class Reference:
             if band is None:
                 if bool((a != b).any()):
                     return True
-            elif truth.worst_of(b, a, band.scale) > 10 * band.tau:
+            elif errors.worst_of(b, a, band.scale) > 10 * band.tau:
                 return True
         return False
 
@@ -384,23 +391,32 @@ def _is_random(model: nn.Module, drawn: Drawn) -> bool:
     first = [tensor.clone() for tensor in first]
     _skeleton, second = run(lambda: forward(twin, drawn, seed=2, pristine=False), "running the reference")
     return any(
-        a.shape != b.shape or not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True)
+        not torch.equal(a, b)
+        and (a.shape != b.shape or not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True))
         for a, b in zip(first, second, strict=True)
     )
 
 
-def _survives(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> bool:
-    """No exception, the same shapes, and no non-finite value that the problem's own inputs do not give."""
+def _surviving(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """The outputs if there is no exception, the same shapes, and no non-finite value that the own inputs do not give."""
     try:
         _skeleton, outputs = forward(model, drawn)
     except Exception:
-        return False
-    for got, usual in zip(outputs, own, strict=False):
+        return None
+    if len(outputs) != len(own):
+        return None
+    for got, usual in zip(outputs, own, strict=True):
         if got.shape != usual.shape or got.dtype != usual.dtype:
-            return False
-        if got.is_floating_point() and bool((~torch.isfinite(got)).sum() > (~torch.isfinite(usual)).sum()):
-            return False
-    return len(outputs) == len(own)
+            return None
+        if got.is_floating_point() and _non_finite(got) > _non_finite(usual):
+            return None
+    return outputs
+
+
+def _non_finite(tensor: torch.Tensor) -> int:
+    if tensor.numel() == 0 or bool(torch.isfinite(torch.linalg.vector_norm(tensor, float("inf")))):
+        return 0
+    return int((~torch.isfinite(tensor)).sum())
 
 
 def _touches_inputs(model: nn.Module, drawn: Drawn) -> tuple[bool, bool]:

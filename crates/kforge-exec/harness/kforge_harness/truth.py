@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from .align import weights_of
+from .errors import error_of, rms_of, worst_of
 from .modes import Watch
 from .problem import Drawn, forward
 
@@ -59,7 +60,10 @@ def precision_of(dtype: torch.dtype) -> str:
     return _OF_DTYPE.get(dtype, "fp32")
 
 
-def truth(model: nn.Module, drawn: Drawn) -> tuple[list[torch.Tensor], dict[int, IndexSource], bool]:
+Exactly = tuple[list[torch.Tensor], dict[int, IndexSource], bool]
+
+
+def truth(model: nn.Module, drawn: Drawn) -> Exactly:
     """Outputs in float64 where the reference can run in it; the flag says whether it could."""
     try:
         with IndexWatch() as watch:
@@ -90,9 +94,8 @@ def bands(
         scale = math.sqrt(max(1.0, reduction / 256))
         unit = max(UNIT[contract["acc"]], UNIT[io])
         rms = rms_of(true) or 1.0
-        e_hi = widen * max(
-            error_of(allowed, true) / rms, error_of(own, true) / rms, FLOOR * unit * math.sqrt(reduction)
-        )
+        errors = [error_of(run, true) / rms for run in ((own,) if allowed is own else (own, allowed))]
+        e_hi = widen * max(*errors, FLOOR * unit * math.sqrt(reduction))
         e_lo = error_of(low, true) / rms
         separated = e_lo >= SEPARATION * e_hi
         tau = widen * max(TAU[mul] if io != "fp64" else TAU["fp64"], TAU[io])
@@ -121,26 +124,6 @@ def round_to(tensor: torch.Tensor, precision: str) -> torch.Tensor:
         bits = tensor.float().contiguous().view(torch.int32)
         return ((bits + 0x1000) & ~0x1FFF).view(torch.float32).to(tensor.dtype)
     return tensor
-
-
-def rms_of(tensor: torch.Tensor) -> float:
-    finite = tensor[torch.isfinite(tensor)].double()
-    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-
-
-def error_of(got: torch.Tensor, true: torch.Tensor) -> float:
-    both = torch.isfinite(true) & torch.isfinite(got)
-    error = (got.double() - true)[both]
-    return float(error.square().mean().sqrt()) if error.numel() else 0.0
-
-
-def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
-    both = torch.isfinite(true) & torch.isfinite(got)
-    if not both.any():
-        return 0.0
-    allowed = true.abs() + rms_of(true) * scale
-    ratio = ((got.double() - true).abs() / allowed.clamp(min=1e-300))[both]
-    return float(ratio.max())
 
 
 # Results that are smaller because they were chosen from, not because anything was added up.

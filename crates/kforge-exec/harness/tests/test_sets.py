@@ -10,7 +10,7 @@ import pytest
 import torch
 from support import SECRET, problem_of, reference_of, simple
 
-from kforge_harness import intake, truth
+from kforge_harness import errors, intake
 from kforge_harness.problem import Problem, ProblemError
 from kforge_harness.sets import OWN, SLICE, InputSet, Reference
 from kforge_harness.store import Store
@@ -139,7 +139,7 @@ def test_a_changed_slice_moves_the_truth(tmp_path: Path) -> None:
         assert int(changed.sum()) == 1, "one row only"
         before, after = reference.truth_of(base)[0][0], reference.truth_of(made)[0][0]
         (band,) = made.bands
-        assert band is not None and truth.worst_of(after, before, band.scale) > 10 * band.tau
+        assert band is not None and errors.worst_of(after, before, band.scale) > 10 * band.tau
     assert reference.notes == []
 
 

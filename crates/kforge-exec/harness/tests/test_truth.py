@@ -13,6 +13,7 @@ from support import drawn
 from torch import nn
 
 from kforge_harness.compare import compare
+from kforge_harness.errors import error_of, rms_of, worst_of
 from kforge_harness.problem import Drawn
 from kforge_harness.truth import (
     SEPARATION,
@@ -20,11 +21,8 @@ from kforge_harness.truth import (
     Band,
     ReductionMeter,
     bands,
-    error_of,
-    rms_of,
     round_to,
     truth,
-    worst_of,
 )  # fmt: skip
 
 STRICT = {"mul": "fp32", "acc": "fp32", "math": "exact"}

@@ -30,7 +30,7 @@ pub(crate) const WARM_UP_CALLS: usize = 6;
 const NARROW: f64 = 0.01;
 /// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio), for
 /// reasons not shown yet. One pair cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
-const BETWEEN_CELLS: f64 = 0.065;
+const BETWEEN_CELLS: f64 = 0.03;
 /// Beyond this a candidate that is slower on inputs it has never seen is caching. Below it, the time on unseen inputs is
 /// published, so that a cache gains nothing; honest kernels may be slower there, such as a gather from a large table.
 const UNSEEN_RATIO: f64 = 2.0;

@@ -1,0 +1,72 @@
+"""How far a tensor is from the truth: over the finite elements, in double precision.
+
+Nearly every tensor is finite throughout. That case is measured in pieces that stay in the cache, and found out by
+the sums themselves; only where one of them is not finite are the elements told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+_PIECE = 1 << 18
+
+
+def rms_of(tensor: torch.Tensor) -> float:
+    if tensor.numel() == 0:
+        return 0.0
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    if math.isfinite(norm):
+        return norm / math.sqrt(tensor.numel())
+    finite = tensor[torch.isfinite(tensor)].double()
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def error_of(got: torch.Tensor, true: torch.Tensor) -> float:
+    """Root mean square of the difference."""
+    if got.numel() == 0:
+        return 0.0
+    square = sum(_square(mine.double() - exact) for mine, exact in _pieces(got, true))
+    if math.isfinite(square):
+        return math.sqrt(square / got.numel())
+    error = (got.double() - true)[torch.isfinite(true) & torch.isfinite(got)]
+    return float(error.square().mean().sqrt()) if error.numel() else 0.0
+
+
+def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
+    """The worst element, relative to its own size and to `scale` times the rms of all."""
+    measured = measure(got, true, scale)
+    if measured is not None:
+        return measured[1]
+    both = torch.isfinite(true) & torch.isfinite(got)
+    if not both.any():
+        return 0.0
+    allowed = true.abs() + rms_of(true) * scale
+    ratio = ((got.double() - true).abs() / allowed.clamp(min=1e-300))[both]
+    return float(ratio.max())
+
+
+def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float, float] | None:
+    """Rms error and worst element where all is finite, in one pass; None elsewhere."""
+    if got.numel() == 0:
+        return None
+    rms = math.sqrt(sum(_square(exact) for _mine, exact in _pieces(got, true)) / got.numel())
+    square, worst = 0.0, 0.0
+    for mine, exact in _pieces(got, true):
+        difference = mine.double() - exact  # not in place: of a double tensor `double()` is the tensor itself
+        square += _square(difference)
+        if not math.isfinite(square + rms):
+            return None
+        allowed = exact.abs().add_(rms * scale).clamp_(min=1e-300)
+        worst = max(worst, float(difference.abs_().div_(allowed).max()))
+    return math.sqrt(square / got.numel()), worst
+
+
+def _square(piece: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(piece, dtype=torch.float64)) ** 2
+
+
+def _pieces(got: torch.Tensor, true: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    return zip(got.reshape(-1).split(_PIECE), true.reshape(-1).split(_PIECE), strict=True)
