@@ -5,11 +5,34 @@
 //! known here only. So are keys: they come from the environment or a command at the time of the call, and are kept in
 //! no file, no log and no error text.
 
+mod command;
+mod disk;
 mod error;
+mod fault;
+mod http;
+mod key;
+mod mailbox;
+mod open;
+mod price;
+mod recording;
+mod registry;
 mod request;
+mod scripted;
+mod sse;
+mod support;
+mod wire;
 
+pub use command::{Command, CommandOptions, JsonFields, limit_text};
 pub use error::{CallError, CallErrorKind};
+pub use http::{HttpModel, Patience};
+pub use key::KeySource;
+pub use mailbox::Mailbox;
+pub use open::open;
+pub use price::{Prices, estimate_prompt_tokens, estimate_tokens};
+pub use recording::{Recorded, Recorder, Replay};
+pub use registry::{EffortStyle, EffortSupport, Entry, Registry, Route, Timeouts, Wire};
 pub use request::{Effort, Image, Label, Reply, Request, Speaker, Stop, Turn, Usage};
+pub use scripted::Scripted;
 
 /// Told what is going on during a call, and asked whether it should go on.
 pub trait Watch: Sync {

@@ -1,0 +1,164 @@
+use super::*;
+
+fn with(text: &str) -> Result<Registry, CallError> {
+    Registry::parse(Some(("models.toml", text)))
+}
+
+fn error_of(text: &str) -> String {
+    let error = with(text).unwrap_err();
+    assert_eq!(error.kind, CallErrorKind::Setup);
+    error.text
+}
+
+const LOCAL: &str = r#"
+    [[model]]
+    name = "local"
+    wire = "openai-chat"
+    model = "qwen"
+    base_url = "http://127.0.0.1:9/v1"
+    no_key = true
+"#;
+
+#[test]
+fn the_embedded_list_is_sound() {
+    let registry = Registry::load(None).unwrap();
+    assert!(registry.entries().count() >= 10);
+    assert_eq!(registry.prefixes().count(), 12);
+    let entry = registry.entry("claude-sonnet-4-5").unwrap();
+    assert_eq!((entry.wire, entry.key_env.as_deref()), (Wire::Anthropic, Some("ANTHROPIC_API_KEY")));
+    assert_eq!(registry.entry("deepseek-chat").unwrap().price, None);
+}
+
+#[test]
+fn any_model_of_a_provider() {
+    let registry = Registry::load(None).unwrap();
+    let entry = registry.entry("openrouter:meta-llama/llama-3.3-70b:free").unwrap();
+    assert_eq!(entry.model, "meta-llama/llama-3.3-70b:free");
+    assert_eq!(entry.price, None);
+    let entry = registry.entry("vllm:qwen@http://box:9000").unwrap();
+    assert_eq!((entry.model.as_str(), entry.base_url.as_str()), ("qwen", "http://box:9000/v1"));
+    assert!(entry.no_key);
+    assert_eq!(registry.entry("sglang:m@https://box/api/v1/").unwrap().base_url, "https://box/api/v1");
+    assert_eq!(registry.entry("ollama:llama3.1:8b").unwrap().base_url, "http://localhost:11434/v1");
+}
+
+#[test]
+fn a_key_is_not_sent_to_another_address() {
+    let registry = Registry::load(None).unwrap();
+    assert!(registry.entry("openai:gpt-5@http://evil.example").unwrap_err().text.contains("key is not sent"));
+    assert!(registry.entry("vllm:m@http://user:secret@box").unwrap_err().text.contains("password"));
+}
+
+#[test]
+fn a_prefixed_name_finds_the_entrys_price() {
+    let registry = Registry::load(None).unwrap();
+    let entry = registry.entry("openai:gpt-4o").unwrap();
+    assert_eq!(entry.name, "openai:gpt-4o");
+    assert_eq!(entry.price, registry.entry("gpt-4o").unwrap().price);
+    assert!(entry.price.is_some());
+}
+
+#[test]
+fn the_users_file_adds_and_replaces() {
+    let registry =
+        with(&format!("{LOCAL}\n[[model]]\nname = 'gpt-4o'\nprovider = 'openai'\nmodel = 'gpt-4o'\nno_key = true"))
+            .unwrap();
+    assert_eq!(registry.entry("local").unwrap().base_url, "http://127.0.0.1:9/v1");
+    let replaced = registry.entry("gpt-4o").unwrap();
+    assert_eq!((replaced.price, replaced.key_source()), (None, crate::KeySource::None));
+    let registry = with(
+        "[[provider]]\nprefix = 'mine'\nwire = 'anthropic'\nbase_url = 'http://h/v1'\nkey_command = ['pass', 'k']",
+    )
+    .unwrap();
+    assert_eq!(
+        registry.entry("mine:x").unwrap().key_source(),
+        crate::KeySource::Command(vec!["pass".into(), "k".into()])
+    );
+}
+
+#[test]
+fn every_field_is_read() {
+    let registry = with(
+        r#"
+        [[model]]
+        name = "all"
+        wire = "openai-chat"
+        model = "m"
+        base_url = "https://h/v1"
+        key_env = "K"
+        key_header = "api-key"
+        context = 10
+        max_output = 5
+        max_tokens_field = "max_new_tokens"
+        price = { input = 1, output = 2.5 }
+        vision = true
+        effort = { style = "reasoning", levels = ["low"] }
+        requests_per_minute = 3
+        max_parallel = 2
+        timeouts = { idle = 7 }
+        extra = { top_p = 0.5, provider = { order = ["a"] } }
+        headers = { X-Title = "kforge" }
+        [[model]]
+        name = "cli"
+        wire = "command"
+        command = ["agent", "--print"]
+        "#,
+    )
+    .unwrap();
+    let entry = registry.entry("all").unwrap();
+    assert_eq!(entry.timeouts, Timeouts { idle: 7, ..Timeouts::default() });
+    assert_eq!(entry.price.unwrap().cached_input, None);
+    let Route::Command(entry) = registry.route("cli").unwrap() else { panic!() };
+    assert_eq!(entry.command, ["agent", "--print"]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    assert!(error_of(&LOCAL.replace("no_key", "nokey")).contains("nokey"));
+    assert!(error_of(&LOCAL.replace("no_key = true", "")).contains("exactly one"));
+    assert!(error_of(&LOCAL.replace("openai-chat", "smoke-signals")).contains("smoke-signals"));
+    assert!(error_of(&LOCAL.replace("http://127.0.0.1:9/v1", "127.0.0.1")).contains("base_url"));
+    assert!(error_of(&LOCAL.replace("http:", "ftp:")).contains("http://"));
+    assert!(error_of(&format!("{LOCAL}\nheaders = {{ Authorization = 'Bearer x' }}")).contains("secret"));
+    assert!(error_of(&format!("{LOCAL}{LOCAL}")).contains("two models"));
+    assert!(error_of(&format!("{LOCAL}\nmax_parallel = 0")).contains("positive"));
+    assert!(error_of(&format!("{LOCAL}\nprice = {{ input = nan, output = 1 }}")).contains("price"));
+    assert!(error_of("[[model]]\nwire = 'openai-chat'").contains("name"));
+    assert!(error_of("[[model]]\nname = 'x'\nprovider = 'nobody'").contains("nobody"));
+    assert!(error_of("[[provider]]\nprefix = 'p'\nwier = 'x'").contains("provider p"));
+    assert!(error_of("[[model]\n").contains("models.toml"));
+    assert!(error_of("[[models]]\n").contains("models"));
+    assert!(error_of("[[model]]\nname = 'c'\nwire = 'command'").contains("command ="));
+}
+
+#[test]
+fn unknown_names_get_suggestions_and_the_five_ways() {
+    let text = Registry::load(None).unwrap().route("cluade-sonnet-4-5").unwrap_err().text;
+    assert!(text.contains("Did you mean claude-sonnet-4-5"), "{text}");
+    for way in ["API key", "base_url", "local server", "command", "mailbox:"] {
+        assert!(text.contains(way), "{way}: {text}");
+    }
+    let text = Registry::load(None).unwrap().route("opnai:gpt-5").unwrap_err().text;
+    assert!(text.contains("Did you mean openai:gpt-5"), "{text}");
+}
+
+#[test]
+fn folders_and_recordings() {
+    let registry = Registry::load(None).unwrap();
+    assert_eq!(registry.route("mailbox:a:b").unwrap(), Route::Mailbox("a:b".into()));
+    assert_eq!(registry.route("replay:r.jsonl").unwrap(), Route::Replay("r.jsonl".into()));
+    assert!(registry.route("mailbox:").is_err());
+}
+
+#[test]
+fn files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("models.toml");
+    assert!(Registry::load(Some(&path)).unwrap_err().text.contains("models.toml"));
+    std::fs::write(&path, LOCAL).unwrap();
+    assert!(Registry::load(Some(&path)).unwrap().entry("local").is_ok());
+    std::fs::write(&path, "#".repeat(2 << 20)).unwrap();
+    assert!(Registry::load(Some(&path)).unwrap_err().text.contains("1 MiB"));
+    std::fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(Registry::load(Some(&path)).is_err());
+}
