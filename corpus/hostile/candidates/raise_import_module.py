@@ -1,7 +1,8 @@
 """Imports a package that is not installed.
 
 problem: row_softmax
-expect: runtime_error/import
+expect: generation_failure/guardrail
+expect-unguarded: runtime_error/import
 """
 
 import a_package_that_nobody_has

@@ -93,6 +93,22 @@ impl<'s> Ast<'s> {
         Some(Self { source, nodes, lines })
     }
 
+    /// The source with blanks in the place of Python's comments and documentation strings, byte for byte.
+    pub(crate) fn code(&self) -> String {
+        let mut bytes = self.source.as_bytes().to_vec();
+        let documentation = |node: &Node<'_>| {
+            node.is_any(&["string", "concatenated_string"])
+                && node.parent().is_some_and(|parent| parent.is("expression_statement"))
+        };
+        for node in self.all().filter(|node| node.is("comment") || documentation(node)) {
+            let range = node.start()..node.data().end as usize;
+            for byte in bytes.get_mut(range).into_iter().flatten().filter(|byte| **byte != b'\n') {
+                *byte = b' ';
+            }
+        }
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kforge_types::{Finding, Severity};
 
+use crate::Settings;
 use crate::ast::{Ast, Node};
 use crate::flow::Reach;
 use crate::native::{self, Native};
@@ -12,6 +13,7 @@ use crate::resolve::{Names, canonical};
 /// A source, parsed and resolved once for all rules.
 pub(crate) struct Context<'a> {
     pub(crate) ast: &'a Ast<'a>,
+    pub(crate) settings: &'a Settings,
     pub(crate) names: Names<'a>,
     pub(crate) natives: Vec<Native>,
     pub(crate) reach: Reach,
@@ -24,15 +26,23 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Brought<'a> {
     pub(crate) node: Node<'a>,
     pub(crate) path: String,
+    /// The first part of the name as it is written: `from cupy import os` runs cupy, although it brings in `os`.
+    pub(crate) package: String,
+}
+
+impl<'a> Brought<'a> {
+    fn new(node: Node<'a>, path: &str) -> Self {
+        Self { node, path: canonical(path), package: path.split('.').next().unwrap_or_default().to_owned() }
+    }
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(ast: &'a Ast<'a>) -> Self {
+    pub(crate) fn new(ast: &'a Ast<'a>, settings: &'a Settings) -> Self {
         let names = Names::resolve(ast);
         let natives = native::collect(ast, &names.scopes);
         let stores = stores(ast);
         let store_ids = stores.iter().map(|place| place.id()).collect();
-        Self { ast, names, natives, reach: Reach::collect(ast), stores, store_ids }
+        Self { ast, settings, names, natives, reach: Reach::collect(ast), stores, store_ids }
     }
 
     pub(crate) fn is_store(&self, node: Node<'_>) -> bool {
@@ -52,20 +62,20 @@ impl<'a> Context<'a> {
     pub(crate) fn imports(&self) -> Vec<Brought<'a>> {
         let scopes = &self.names.scopes;
         let mut found: Vec<Brought<'a>> =
-            scopes.imports.iter().map(|import| Brought { node: import.node, path: canonical(&import.path) }).collect();
+            scopes.imports.iter().map(|import| Brought::new(import.node, &import.path)).collect();
         for call in self.of_kind("call") {
             let imports = ["builtins.__import__", "importlib.import_module", "importlib.__import__", "sys.modules.get"];
             if self.names.calls(call, &imports)
                 && let Some(path) = call.positional().next().and_then(|name| self.names.constant(name))
             {
-                found.push(Brought { node: call, path: canonical(&path) });
+                found.push(Brought::new(call, &path));
             }
         }
         for node in self.of_kind("subscript") {
             if node.field("value").is_some_and(|value| self.names.is(value, "sys.modules"))
                 && let Some(path) = node.field("subscript").and_then(|key| self.names.constant(key))
             {
-                found.push(Brought { node, path: canonical(&path) });
+                found.push(Brought::new(node, &path));
             }
         }
         found

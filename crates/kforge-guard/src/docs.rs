@@ -6,7 +6,7 @@ use kforge_types::Severity;
 
 use crate::rules::{Rule, rules};
 
-const INTRODUCTION: &str = "# Guardrails
+const INTRODUCTION: &str = r#"# Guardrails
 
 <!-- Generated from the rules' module comments; a test of kforge-guard holds it to them. -->
 
@@ -15,8 +15,29 @@ reason that its author can act on; a soft one is reported, and looked at more cl
 through imports, aliases, arguments and returns, so `from os import system as s` is still `os.system`. Native code in
 strings is read as tokens, without its comments. `--allow-rule NAME` switches a rule off.
 
+`--ban PATTERN` refuses candidates in which something occurs, `--require PATTERN` those in which it does not; both may be
+repeated. A pattern is
+
+| form | matches |
+|---|---|
+| `torch.matmul` | the function, class or module of this name, or something in it, by whatever alias it is reached |
+| `torch.matmul()` | calls of it |
+| `torch.nn.functional.*`, `torch.conv*` | all names that begin so |
+| `.half`, `.half()` | an attribute of any object, or calls of it |
+| `cpp:float4`, `cpp:std::thread`, `cpp:cublas*` | words of the native code in strings |
+| `re:REGEX` | text of the file, without Python's comments and documentation; `^` and `$` are ends of lines |
+
+The same can be kept in a file for `--guard-file FILE`:
+
+```toml
+ban = ["torch.nn.functional.*", "cpp:cublas*"]
+require = ["triton.jit"]
+off = ["fast_math"]      # rules that are switched off
+imports = ["einops"]     # packages beside those of the target
+```
+
 The rules are an early net, not the wall: candidates run in a sandbox and are judged in other processes.
-";
+"#;
 
 /// The Markdown page `docs/guardrails.md`.
 #[must_use]

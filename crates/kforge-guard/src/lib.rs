@@ -9,10 +9,19 @@
 //! through to the later checks.
 //!
 //! ```
-//! let report = kforge_guard::check("import torch\ntorch.allclose = lambda *a: True\n", &[]);
+//! use kforge_guard::{Settings, check};
+//!
+//! let source = "import torch\ntorch.allclose = lambda *a: True\n";
+//! let report = check(source, &Settings::default());
 //! assert!(report.is_rejected());
 //! assert_eq!(report.findings[0].rule, "monkey_patch");
-//! assert!(!kforge_guard::check("import torch\ntorch.allclose = 1\n", &["monkey_patch".into()]).is_rejected());
+//!
+//! let switched = Settings { off: vec!["monkey_patch".into()], ..Settings::default() };
+//! assert!(!check(source, &switched).is_rejected());
+//!
+//! let user = Settings { banned: vec!["torch.allclose".parse()?], ..switched };
+//! assert_eq!(check(source, &user).findings[0].rule, "ban");
+//! # Ok::<(), kforge_guard::PatternError>(())
 //! ```
 //!
 //! One rule is one file in `rules/`: its module comment is its public documentation, its fixtures are its tests.
@@ -24,12 +33,14 @@ mod context;
 mod docs;
 mod flow;
 mod native;
+mod pattern;
 mod resolve;
 mod rules;
 mod scope;
 mod text;
 
 pub use docs::guardrails_page;
+pub use pattern::{Pattern, PatternError};
 pub use rules::{Rule, rules};
 
 use kforge_types::{Finding, Severity};
@@ -80,22 +91,36 @@ pub struct SyntaxError {
     pub message: String,
 }
 
-/// Asks every rule but those named in `allowed` about a candidate.
+/// What is asked of candidates beyond the rules' defaults. The default asks every rule and knows no patterns.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Names of the rules that are switched off.
+    pub off: Vec<String>,
+    /// Top-level packages that may be imported beside the standard library; without a list everything may be.
+    pub imports: Option<Vec<String>>,
+    /// What must not occur; findings are called `ban`.
+    pub banned: Vec<Pattern>,
+    /// What must occur; findings are called `require`.
+    pub required: Vec<Pattern>,
+}
+
+/// Asks every rule that is not switched off, and every pattern, about a candidate.
 ///
 /// `too_large` cannot be switched off: a source that was not read has not been checked.
 #[must_use]
-pub fn check(source: &str, allowed: &[String]) -> Report {
+pub fn check(source: &str, settings: &Settings) -> Report {
     if source.len() > MAX_SOURCE_BYTES {
         return rules::too_large::report(source);
     }
     let Some(ast) = Ast::parse(source) else { return rules::too_large::report(source) };
-    let context = Context::new(&ast);
+    let context = Context::new(&ast, settings);
     let mut findings = Vec::new();
-    for rule in rules().iter().filter(|rule| !allowed.iter().any(|name| name == rule.name)) {
+    for rule in rules().iter().filter(|rule| !settings.off.iter().any(|name| name == rule.name)) {
         let mut sink = Sink::new(&ast, rule.name, rule.severity);
         rule.run(&context, &mut sink);
         findings.append(&mut sink.findings);
     }
+    pattern::check(&context, &mut findings);
     findings.sort_by_key(|finding| (finding.line, finding.column));
     Report {
         findings,

@@ -43,7 +43,7 @@ const NO_COMPUTATION: &[&str] = &[
 const NO_COMPUTATION_IN: &[&str] =
     &["torch.cuda", "torch.xpu", "torch.mps", "torch.version", "torch.utils", "torch.backends", "torch.Tensor", "torch._C"];
 /// Turn source into something callable.
-const BUILDERS: &[&str] = &[
+pub(crate) const BUILDERS: &[&str] = &[
     "kforge_rt.build",
     "torch.utils.cpp_extension.load",
     "torch.utils.cpp_extension.load_inline",
@@ -159,7 +159,7 @@ fn does_work(context: &Context<'_>, body: Node<'_>) -> bool {
 }
 
 /// Functions of a library that the candidate built.
-fn is_own_library(path: &str) -> bool {
+pub(crate) fn is_own_library(path: &str) -> bool {
     is_made(path) && ["kforge_rt", "ctypes", "torch.utils.cpp_extension"].iter().any(|module| within(path, module))
 }
 
@@ -172,7 +172,7 @@ fn is_builtin_or_lookup(context: &Context<'_>, function: Node<'_>) -> bool {
     }
 }
 
-fn is_computation(context: &Context<'_>, node: Node<'_>) -> bool {
+pub(crate) fn is_computation(context: &Context<'_>, node: Node<'_>) -> bool {
     if node.is("binary_operator") {
         return node.field("operator").is_some_and(|operator| operator.is("@"));
     }

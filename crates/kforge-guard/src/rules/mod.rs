@@ -61,6 +61,8 @@ rules! {
     harness_files: Hard,
     native_escape: Hard,
     too_large: Hard,
+    imports: Hard,
+    framework_fallback: Soft,
     pointer_cache: Soft,
     call_counter: Soft,
     own_threads: Soft,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kforge_guard::{MAX_SOURCE_BYTES, check, rules};
+use kforge_guard::{MAX_SOURCE_BYTES, Settings, check, rules};
 use proptest::prelude::*;
 
 /// Pieces that the rules look at, to be put together at random.
@@ -87,13 +87,13 @@ proptest! {
 
     #[test]
     fn any_text_is_survived(source in "\\PC{0,200}") {
-        let _ = check(&source, &[]);
+        let _ = check(&source, &Settings::default());
     }
 
     #[test]
     fn any_mixture_of_pieces_is_survived(picks in proptest::collection::vec(0..PIECES.len(), 0..60)) {
         let source: String = picks.into_iter().map(|i| PIECES[i]).collect();
-        let report = check(&source, &[]);
+        let report = check(&source, &Settings::default());
         for finding in report.findings {
             prop_assert!(finding.line >= 1 && finding.column >= 1);
         }
@@ -102,7 +102,7 @@ proptest! {
 
 fn quickly(what: &str, source: &str) {
     let start = Instant::now();
-    let report = check(source, &[]);
+    let report = check(source, &Settings::default());
     let took = start.elapsed();
     // Debug builds on a busy machine are slow; work that grows with the square would take minutes.
     assert!(took < Duration::from_mins(1), "{what} took {took:?}");
@@ -141,9 +141,9 @@ fn hostile_sources_take_bounded_work() {
 #[test]
 fn a_source_over_the_limit_is_refused_unread() {
     let source = "#".repeat(MAX_SOURCE_BYTES + 1);
-    let report = check(&source, &["too_large".to_owned()]);
+    let report = check(&source, &Settings { off: vec!["too_large".to_owned()], ..Settings::default() });
     assert_eq!(report.findings.len(), 1);
     assert_eq!(report.findings[0].rule, "too_large");
     assert_eq!(report.findings[0].excerpt.len(), 160);
-    assert!(!check(&source[1..], &[]).is_rejected());
+    assert!(!check(&source[1..], &Settings::default()).is_rejected());
 }
