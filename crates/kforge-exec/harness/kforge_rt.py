@@ -179,6 +179,10 @@ def _compile(source: str, toolchain: dict[str, Any], compiler: str, flags: list[
         if done.returncode != 0:
             log = done.stderr.replace(str(source_path), "kernel" + toolchain["suffix"])
             raise BuildError(f"{Path(compiler).name} failed with exit code {done.returncode}", log)
+        # Before the library: whoever finds the library also finds how it was made, such as kforge's profile.
+        made = {"compiler": compiler, "flags": flags, "suffix": toolchain["suffix"], "source": source}
+        made["command"] = [word for word in toolchain["command"] if word != "{compiler}"]
+        output.with_suffix(".json").write_text(json.dumps(made), encoding="utf-8")
         os.replace(built, output)
 
 

@@ -35,6 +35,12 @@ pub(crate) enum Op {
     Pin(bool),
     /// Whether the tensor that was returned last is still the one that was copied.
     Recheck,
+    /// Of a baseline: operators with their times, over so many calls.
+    Profile(u64),
+    /// So many calls without outputs, while a profiler looks on.
+    Repeat(u64),
+    /// Of an inspector: a report on what was built.
+    Inspect(u64),
 }
 
 impl Op {
@@ -48,6 +54,9 @@ impl Op {
             Self::AheadOfTime => (6, 0),
             Self::Pin(apart) => (7, u64::from(apart)),
             Self::Recheck => (8, 0),
+            Self::Profile(calls) => (9, calls),
+            Self::Inspect(what) => (10, what),
+            Self::Repeat(calls) => (11, calls),
         }
     }
 }
@@ -207,13 +216,18 @@ impl Cell {
 
     /// Text that the cell left in shared memory, bounded and printable.
     pub(crate) fn detail_text(&self) -> String {
-        let bytes = self.detail.bytes();
-        let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        let text = printable(&String::from_utf8_lossy(&bytes[..end]));
+        let text = self.whole_detail();
         match text.char_indices().nth(4000) {
             Some((cut, _)) => format!("{} [...]", &text[..cut]),
             None => text,
         }
+    }
+
+    /// All of that text: at most the size of its region.
+    pub(crate) fn whole_detail(&self) -> String {
+        let bytes = self.detail.bytes();
+        let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        printable(&String::from_utf8_lossy(&bytes[..end]))
     }
 
     /// What the supervisor has reported so far, where it means the end of this cell.
@@ -284,10 +298,12 @@ fn describe(op: Op) -> &'static str {
     match op {
         Op::Import => "importing the file and building its kernels",
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
-        Op::Call | Op::Audit => "running forward",
+        Op::Call | Op::Audit | Op::Repeat(_) => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
         Op::Pin(_) => "placing threads",
         Op::Recheck => "looking at an output again",
+        Op::Profile(_) => "profiling the reference",
+        Op::Inspect(_) => "looking at what was built",
     }
 }
 

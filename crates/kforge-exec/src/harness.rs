@@ -28,6 +28,12 @@ pub(crate) fn unpack(cache: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// What candidates build and launch kernels with, as one file that stands alone.
+#[must_use]
+pub fn runtime_source() -> &'static str {
+    HARNESS.get_file("kforge_rt.py").and_then(include_dir::File::contents_utf8).unwrap_or_default()
+}
+
 fn python_files(dir: &'static Dir<'static>) -> Vec<(String, &'static [u8])> {
     let mut found = Vec::new();
     for entry in dir.entries() {

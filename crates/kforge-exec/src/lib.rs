@@ -17,6 +17,7 @@ mod log;
 pub mod machine;
 mod memory;
 pub mod process;
+mod profile;
 pub mod python;
 mod referee;
 mod sandbox;
@@ -25,4 +26,5 @@ mod zygote;
 
 pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
+pub use harness::runtime_source;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Session, probe_sandbox};

@@ -45,6 +45,8 @@ pub(crate) enum Event {
 /// A supervisor with its scratch folder; dropping it ends everything inside.
 pub(crate) struct Sandbox {
     channel: Channel,
+    /// Of the process whose descendants are everything inside, as seen from here.
+    pub(crate) pid: u32,
     scratch: tempfile::TempDir,
     next_child: u64,
     /// Reports that nobody has looked at yet.
@@ -83,7 +85,7 @@ impl Sandbox {
             .tempdir_in(scratch_root)
             .map_err(ExecError::io(format!("cannot create a scratch folder in {}", scratch_root.display())))?;
         let programs: Vec<String> = seccomp::programs().iter().map(|program| STANDARD.encode(program)).collect();
-        let mut channel = zygote.fork(&json!({
+        let (mut channel, pid) = zygote.fork(&json!({
             "role": "supervisor",
             "policy": {
                 "scratch": scratch.path(),
@@ -109,6 +111,7 @@ impl Sandbox {
             .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), cause: error.into() })?;
         Ok(Self {
             channel,
+            pid,
             scratch,
             next_child: 0,
             events: VecDeque::new(),

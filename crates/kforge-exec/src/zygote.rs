@@ -78,13 +78,14 @@ impl Zygote {
         Ok(zygote)
     }
 
-    /// Forks a child for `message`; returns its end of a new channel.
-    pub(crate) fn fork(&mut self, message: &Value) -> Result<Channel> {
+    /// Forks a child for `message`; returns its end of a new channel and its process number.
+    pub(crate) fn fork(&mut self, message: &Value) -> Result<(Channel, u32)> {
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
         self.channel.send(message, &[theirs.as_fd()])?;
         let answer: Option<Value> = self.channel.receive(soon(30))?;
-        answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
-        Ok(Channel::new(ours))
+        let answer = answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
+        let pid = answer.get("pid").and_then(Value::as_u64).unwrap_or(0);
+        Ok((Channel::new(ours), pid as u32))
     }
 
     /// Forks the referee. It runs the user's own problem, so it gets the user's environment, less the secrets.
@@ -96,6 +97,7 @@ impl Zygote {
         self.fork(&json!({
             "role": "referee", "env": env, "python_path": python_path, "cwd": cwd, "threads": threads,
         }))
+        .map(|(channel, _)| channel)
     }
 
     pub(crate) fn log_text(&self) -> String {

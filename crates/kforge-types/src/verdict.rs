@@ -50,6 +50,12 @@ impl State {
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     // generation_failure
+    /// The model gave no reply.
+    NoReply,
+    /// The reply was cut off at the limit on its length.
+    Truncated,
+    /// The reply holds no candidate.
+    NoCode,
     /// The file has no code.
     Empty,
     /// The file is not Python.
@@ -139,7 +145,10 @@ impl Kind {
     #[must_use]
     pub fn state(self) -> State {
         match self {
-            Self::Empty
+            Self::NoReply
+            | Self::Truncated
+            | Self::NoCode
+            | Self::Empty
             | Self::Syntax
             | Self::NoClass
             | Self::Guardrail

@@ -144,9 +144,14 @@ class _Supervisor:
         tempfile.tempdir = None  # found out at import, in the zygote; to be found out anew from TMPDIR
         os.chdir(scratch)
         sandbox.confine(self._policy, self._enforced)
-        from . import cell
+        if message["spec"]["role"] == "inspector":
+            from . import inspector
 
-        cell.main(message["spec"], fds[:-1])
+            inspector.main(message["spec"], fds[:-1])
+        else:
+            from . import cell
+
+            cell.main(message["spec"], fds[:-1])
 
     def _reap(self, block: bool = False) -> None:
         while True:

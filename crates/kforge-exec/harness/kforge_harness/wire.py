@@ -22,6 +22,10 @@ OP_AUDIT = 5
 OP_AHEAD_OF_TIME = 6
 OP_PIN = 7
 OP_RECHECK = 8
+OP_PROFILE = 9
+OP_REPEAT = 11
+# Of an inspector, which loads no candidate: compiler reports and disassembly of what was built.
+OP_INSPECT = 10
 
 _MAGIC = 0x4B46524B
 _REQUEST = struct.Struct("<IIQQ40x")

@@ -29,7 +29,7 @@ const ROUNDS: usize = 6;
 const DRIFT: f64 = 0.3;
 const COMPILE_LIMIT: Duration = Duration::from_mins(5);
 const AUTOTUNE_LIMIT: Duration = Duration::from_mins(1);
-const EAGER: &str = "eager";
+pub(crate) const EAGER: &str = "eager";
 
 #[derive(Default)]
 pub(crate) struct Baselines {
@@ -183,7 +183,11 @@ impl Session {
     }
 
     /// A cell with the reference inside and one call behind it; `Err` holds a note for the table.
-    fn start(&mut self, name: &str, observer: &dyn Observer) -> Result<std::result::Result<(Arm, f64), String>> {
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        observer: &dyn Observer,
+    ) -> Result<std::result::Result<(Arm, f64), String>> {
         observer.stage(&match name {
             EAGER => "starting baseline eager".to_owned(),
             _ => format!("compiling baseline {name} (kept for the next time)"),
@@ -238,7 +242,7 @@ impl Session {
     }
 
     fn read_kept(&self, file: &Path) -> Option<Kept> {
-        if self.options.fresh {
+        if !self.options.kept_baselines {
             return None;
         }
         let kept: Kept = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;

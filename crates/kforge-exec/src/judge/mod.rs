@@ -1,14 +1,14 @@
 //! A session: one problem, a warm zygote, a referee, baselines; candidates are judged one after the other.
 
-mod arm;
-mod baseline;
+pub(crate) mod arm;
+pub(crate) mod baseline;
 mod clock;
 mod interpreted;
 mod lanes;
-mod outcome;
-mod spec;
-mod timing;
-mod verify;
+pub(crate) mod outcome;
+pub(crate) mod spec;
+pub(crate) mod timing;
+pub(crate) mod verify;
 
 use crate::{
     digest::Key,
@@ -42,6 +42,7 @@ pub enum BaselineChoice {
 
 /// How candidates are judged.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EvalOptions {
     /// The interpreter with torch.
     pub python: PathBuf,
@@ -67,6 +68,8 @@ pub struct EvalOptions {
     pub time_budget: Duration,
     /// New secret seeds and truths instead of kept ones.
     pub fresh: bool,
+    /// Baselines' times may come from the cache; the fastest is measured beside the candidate all the same.
+    pub kept_baselines: bool,
     /// Verify only.
     pub no_timing: bool,
     /// Refuse a sandbox below this level.
@@ -85,22 +88,22 @@ pub trait Observer {
 
 /// A problem that is open for candidates.
 pub struct Session {
-    options: EvalOptions,
+    pub(crate) options: EvalOptions,
     problem_file: PathBuf,
     problem_source: String,
     zygote: Zygote,
-    referee: Referee,
-    opened: Opened,
+    pub(crate) referee: Referee,
+    pub(crate) opened: Opened,
     baselines: Baselines,
-    evictor: Evictor,
-    lanes: Lanes,
+    pub(crate) evictor: Evictor,
+    pub(crate) lanes: Lanes,
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
     /// Distinct Triton launches of the candidate at hand.
     launches: u64,
-    device: DeviceInfo,
-    versions: Versions,
+    pub(crate) device: DeviceInfo,
+    pub(crate) versions: Versions,
     stages: Vec<(&'static str, f64)>,
 }
 
@@ -224,7 +227,7 @@ impl Session {
         Ok(sandbox)
     }
 
-    fn spec_maker(&self) -> SpecMaker<'_> {
+    pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
         SpecMaker { options: &self.options, opened: &self.opened, store: self.referee.store() }
     }
 
@@ -236,14 +239,14 @@ impl Session {
     }
 
     /// How long one ordinary call may take: generous against eager, never endless.
-    fn call_limit(&self) -> Duration {
+    pub(crate) fn call_limit(&self) -> Duration {
         let usual = Duration::from_secs_f64(self.baselines.slowest_us().unwrap_or(0.0) * 200.0 / 1e6);
         usual.clamp(Duration::from_secs(20).min(self.options.timeout), self.options.timeout)
     }
 }
 
 impl EvalOptions {
-    fn is_triton(&self) -> bool {
+    pub(crate) fn is_triton(&self) -> bool {
         self.target.model == "triton"
     }
 }

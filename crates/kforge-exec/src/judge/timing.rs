@@ -28,8 +28,8 @@ const WARM_CALLS: usize = 5;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
 pub(crate) const WARM_UP_CALLS: usize = 6;
 const NARROW: f64 = 0.01;
-/// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio), for
-/// reasons not shown yet. One pair cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
+/// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio). One pair
+/// cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
 const BETWEEN_CELLS: f64 = 0.03;
 /// Beyond this a candidate that is slower on inputs it has never seen is caching. Below it, the time on unseen inputs is
 /// published, so that a cache gains nothing; honest kernels may be slower there, such as a gather from a large table.
@@ -43,7 +43,7 @@ const WHOLE_LIMIT: Duration = Duration::from_mins(2);
 
 /// Times on sets that a cell had never seen, on sets that it had, and of the baseline beside them.
 #[derive(Default)]
-struct Unseen {
+struct Probes {
     unseen: Vec<f64>,
     seen: Vec<f64>,
     baseline: Vec<f64>,
@@ -61,7 +61,7 @@ impl Session {
     /// A fresh cell in the candidate's sandbox with the same short history as a baseline's: what verification did to
     /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
     pub(crate) fn timing_arm(&mut self, verified: Arm, source: &str, outcome: &mut Outcome) -> Result<Option<Arm>> {
-        self.own_threads = OWN_THREADS.iter().any(|word| source.contains(word));
+        self.own_threads = starts_threads(source);
         let mut sandbox = verified.sandbox;
         sandbox.clear()?;
         let slots = self.take_lane()?;
@@ -112,7 +112,10 @@ impl Session {
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
-        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples) else {
+        // By one thread, which has no more than its share of the bandwidth.
+        let threads = self.options.threads as f64;
+        let fetch_us = threads * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6;
+        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us) else {
             return Ok(true);
         };
         let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
@@ -131,7 +134,7 @@ impl Session {
             return Ok(outcome.fail("two clocks", Verdict::of(Kind::Clock, text)));
         }
         outcome.pass("two clocks", detail);
-        let Unseen { mut unseen, mut seen, baseline } = match self.unseen(arm, control)? {
+        let Probes { mut unseen, mut seen, baseline } = match self.unseen(arm, control)? {
             Ok(times) => times,
             Err(verdict) => return Ok(outcome.fail("unseen inputs", verdict)),
         };
@@ -233,8 +236,8 @@ impl Session {
     }
 
     /// Sets this cell has never seen, each beside one that it has: a cache cannot be faster on both.
-    fn unseen(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Unseen, Verdict>> {
-        let mut times = Unseen::default();
+    fn unseen(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Probes, Verdict>> {
+        let mut times = Probes::default();
         for number in 0..self.unseen_count() {
             for (kind, number, times) in
                 [(UNSEEN_SET, number, &mut times.unseen), (OWN, number % RING, &mut times.seen)]
@@ -312,6 +315,11 @@ impl Session {
         let detail = format!("{floor_us:.0} us at {:.1} GB/s measured here", bandwidth / 1e9);
         (time_us >= 0.95 * floor_us, detail)
     }
+}
+
+/// Whether a candidate seems to start threads by itself.
+pub(crate) fn starts_threads(source: &str) -> bool {
+    OWN_THREADS.iter().any(|word| source.contains(word))
 }
 
 fn ratio(blocks: &Blocks) -> Option<(f64, Interval)> {

@@ -1,0 +1,89 @@
+"""What the reference does, operator by operator: time, bytes and floating-point operations. For the profile only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from .audit import _NOT_COMPUTING
+from .modes import Watch
+
+_MOST = 12
+
+
+class Tally(Watch):
+    """Bytes and elements of every operator that computes, each of its tensors once."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes: dict[str, int] = {}
+        self.elements: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name not in _NOT_COMPUTING or name in ("clone", "copy_", "_to_copy"):  # copies compute nothing and move much
+            tensors = [t for t in tree_leaves((args, kwargs, result)) if isinstance(t, torch.Tensor)]
+            moved = {(t.data_ptr(), t.numel()): t.numel() * t.element_size() for t in tensors}
+            self.bytes[name] = self.bytes.get(name, 0) + sum(moved.values())
+            self.elements[name] = self.elements.get(name, 0) + max((t.numel() for t in tensors), default=0)
+            self.calls[name] = self.calls.get(name, 0) + 1
+        return result
+
+
+def report(model: Any, arguments: Callable[[], list[Any]], calls: int) -> str:
+    """As one JSON object; parts that cannot be had are missing or null."""
+    made: dict[str, Any] = {"operators": [], "moved_bytes": None, "product_flops": None, "other_flops": None}
+    with torch.no_grad():
+        tally = Tally()
+        with tally:
+            model(*arguments())
+        made["moved_bytes"] = sum(tally.bytes.values())
+        counted = _product_flops(model, arguments)
+        if counted is not None:
+            made["product_flops"] = sum(counted.values())
+            names = [n for n in tally.elements if n not in counted and n not in _NOT_COMPUTING]
+            made["other_flops"] = sum(tally.elements[name] for name in names)
+    made["operators"] = _timed(model, arguments, calls, tally)
+    return json.dumps(made)
+
+
+def _product_flops(model: Any, arguments: Callable[[], list[Any]]) -> dict[str, int] | None:
+    """Of products, convolutions and attention, which torch can count exactly."""
+    try:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with FlopCounterMode(display=False) as counter:
+            model(*arguments())
+    except Exception:  # a counter that does not know an operator must not end the profile
+        return None
+    found = counter.get_flop_counts().get("Global", {})
+    return {str(getattr(packet, "__name__", packet)): int(flops) for packet, flops in found.items()}
+
+
+def _timed(model: Any, arguments: Callable[[], list[Any]], calls: int, tally: Tally) -> list[dict[str, Any]]:
+    from torch.profiler import ProfilerActivity, profile
+
+    with torch.inference_mode():
+        model(*arguments())
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            for _ in range(max(calls, 1)):
+                model(*arguments())
+    rows: list[dict[str, Any]] = [
+        {
+            "name": str(event.key)[:80],
+            "self_us": float(event.self_cpu_time_total) / max(calls, 1),
+            "calls": float(event.count) / max(calls, 1),
+            "bytes": tally.bytes.get(str(event.key).removeprefix("aten::")),
+        }
+        for event in profiler.key_averages()
+        if event.self_cpu_time_total > 0 and "profiler" not in str(event.key).lower()
+    ]
+    total = sum(row["self_us"] for row in rows) or 1.0
+    rows.sort(key=lambda row: -row["self_us"])
+    return [{**row, "share": row["self_us"] / total} for row in rows[:_MOST]]

@@ -1,0 +1,403 @@
+//! What profilers say of a candidate on the CPU, rung by rung, each with its reason where it gives nothing.
+//!
+//! Nothing here decides on a verdict. The candidate runs in a sandbox as everywhere; perf attaches to it from outside;
+//! compiler reports and disassembly are made inside its sandbox by a process that loads none of its code. What comes
+//! out of it is hostile text: bounded, printable, never more than a finding. docs/design/profile.md says what is
+//! measured how.
+
+mod counters;
+mod disassembly;
+mod instruction;
+mod ladder;
+mod loops;
+mod operators;
+mod peaks;
+mod perf;
+mod recording;
+mod roofline;
+mod samples;
+mod vectorise;
+mod words;
+
+use crate::{
+    cell::{Cell, Op, Slots},
+    error::Result,
+    judge::{
+        Observer, Session,
+        arm::{Arm, How},
+        baseline::EAGER,
+        outcome::Outcome,
+        timing::{RING, starts_threads},
+        verify::OWN,
+    },
+    sandbox::Sandbox,
+};
+use disassembly::{Heat, Library, Width};
+use kforge_types::{Profile, Roofline, median};
+use ladder::{Ladder, Report, Tried};
+use operators::Reference;
+use perf::Perf;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+const CANDIDATE: &str = "candidate";
+const COUNTERS: &str = "perf counters";
+const SAMPLES: &str = "perf samples";
+const REPORT: &str = "vectorisation report";
+const DISASSEMBLY: &str = "disassembly";
+const OPERATORS: &str = "torch profiler";
+const ROOFLINE: &str = "roofline";
+
+const WARM_UP: usize = 3;
+/// Calls whose time is taken where nobody gave one.
+const TIMED_CALLS: usize = 9;
+const REFERENCE_CALLS: u64 = 10;
+const INSPECT_LIMIT: Duration = Duration::from_mins(3);
+const REFERENCE_LIMIT: Duration = Duration::from_mins(2);
+/// Of what perf writes in a second.
+const MOST_RECORDED: u64 = 64 << 20;
+const FEWEST_SAMPLES: u64 = 20;
+/// Where an inspector leaves its answers.
+const ANSWER_BYTES: usize = 32 << 20;
+
+/// What perf looks at.
+struct Watched {
+    perf: Perf,
+    pids: Vec<u32>,
+    /// Calls that are asked for at once: a twentieth of a second, about.
+    calls: u64,
+}
+
+/// What the clock saw, until the functions are known that it saw.
+struct Sampled {
+    version: String,
+    seconds: f64,
+    samples: std::result::Result<samples::Samples, String>,
+}
+
+impl Session {
+    /// Profiles one candidate. `time_us` is its time where it was judged; else a few calls are timed here.
+    ///
+    /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
+    pub fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
+        let mut ladder = Ladder::default();
+        if self.options.is_triton() {
+            let reason = "the CPU profile reads compiled C++; kernels of this target are not run on their device here";
+            ladder.note(CANDIDATE, 0.0, Err(reason.to_owned()));
+            return Ok(ladder.finish(None));
+        }
+        let begun = Instant::now();
+        let mut outcome = Outcome::begin(self, CANDIDATE, source);
+        let Some(mut arm) = self.build(source, &mut outcome, observer)? else {
+            let reason = format!("it does not build: {}", outcome.verdict.reason);
+            ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
+            return Ok(ladder.finish(None));
+        };
+        observer.stage("running the candidate");
+        let called = self.call_a_few(&mut arm, source, time_us)?;
+        let time_us = called.as_ref().ok().copied().or(time_us);
+        ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), called.map(timed));
+        let sampled = if ladder.has(CANDIDATE) {
+            observer.stage("profiling with perf");
+            self.watch(&mut arm, time_us.unwrap_or(1e6), &mut ladder)?
+        } else {
+            None
+        };
+        observer.stage("looking at what was built");
+        self.inspect(arm.sandbox, sampled, &mut ladder)?;
+        observer.stage("profiling the reference");
+        let reference = self.reference(&mut ladder, observer)?;
+        let roofline = time_us.map(|time_us| self.place(&reference, time_us, &mut ladder, observer));
+        Ok(ladder.finish(roofline))
+    }
+
+    /// Verified calls with cold caches: the first ones warm up, the others are timed.
+    fn call_a_few(
+        &mut self,
+        arm: &mut Arm,
+        source: &str,
+        known_us: Option<f64>,
+    ) -> Result<std::result::Result<f64, String>> {
+        if let Err(verdict) = arm.construct(0, self.options.timeout)? {
+            return Ok(Err(format!("its module cannot be constructed: {}", verdict.reason)));
+        }
+        let calls = if known_us.is_some() { WARM_UP } else { WARM_UP + TIMED_CALLS };
+        let mut times = Vec::new();
+        for number in 0..calls {
+            // As in timing: once the pools have their threads, each is held on a core of its own.
+            if number == WARM_UP - 1
+                && let Err(verdict) = arm.ask(Op::Pin(!starts_threads(source)), self.call_limit())?
+            {
+                return Ok(Err(format!("its threads cannot be placed: {}", verdict.reason)));
+            }
+            let set = self.referee.set(0, OWN, number % RING)?;
+            let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
+            match arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(limit))? {
+                Ok(sample) if number >= WARM_UP => times.push(sample.inside_us),
+                Ok(_) => {}
+                Err(verdict) => return Ok(Err(format!("a call fails: {}", verdict.reason))),
+            }
+        }
+        Ok(known_us.or_else(|| median(&times)).ok_or_else(|| "no call was timed".to_owned()))
+    }
+
+    /// Hardware counters, then samples by clock, while the candidate is called again and again.
+    fn watch(&mut self, arm: &mut Arm, time_us: f64, ladder: &mut Ladder) -> Result<Option<Sampled>> {
+        let begun = Instant::now();
+        let perf = match Perf::find() {
+            Ok(perf) => perf,
+            Err(reason) => {
+                ladder.note(COUNTERS, begun.elapsed().as_secs_f64(), Err(reason.clone()));
+                ladder.note(SAMPLES, 0.0, Err(reason));
+                return Ok(None);
+            }
+        };
+        let pids = perf::descendants(arm.sandbox.pid);
+        if pids.is_empty() {
+            let reason = "the candidate's processes cannot be seen from here, so perf cannot attach; run kforge and its \
+                          Python in the same process namespace";
+            ladder.note(COUNTERS, begun.elapsed().as_secs_f64(), Err(reason.to_owned()));
+            ladder.note(SAMPLES, 0.0, Err(reason.to_owned()));
+            return Ok(None);
+        }
+        let calls = (50_000.0 / time_us).clamp(1.0, 500.0) as u64;
+        let watched = Watched { perf, pids, calls };
+        let counted = self.count(arm, &watched)?;
+        ladder.note(COUNTERS, begun.elapsed().as_secs_f64(), counted);
+        let begun = Instant::now();
+        let samples = self.sample(arm, &watched)?;
+        Ok(Some(Sampled { version: watched.perf.version, seconds: begun.elapsed().as_secs_f64(), samples }))
+    }
+
+    fn count(&mut self, arm: &mut Arm, watched: &Watched) -> Result<Tried> {
+        let Watched { perf, pids, calls } = watched;
+        let said = match self.beside(arm, *calls, perf.stat(pids, counters::EVENTS))? {
+            Ok(output) => output.stderr_text(),
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mut counts = counters::parse(&said);
+        if !counts.contains_key("cycles") {
+            return Ok(Err(counters::reason(&said, perf::paranoid(), rustix::process::geteuid().is_root())));
+        }
+        // In a run of its own: one event that perf does not know ends it for all.
+        if let Some(events) = counters::float_events(&cpuinfo())
+            && let Ok(output) = self.beside(arm, *calls, perf.stat(pids, events))?
+        {
+            counts.extend(counters::parse(&output.stderr_text()));
+        }
+        let nothing = || Err("perf counted no cycles; the candidate may have slept all the time".to_owned());
+        Ok(counters::report(&perf.version, &counts).unwrap_or_else(nothing))
+    }
+
+    fn sample(&mut self, arm: &mut Arm, watched: &Watched) -> Result<std::result::Result<samples::Samples, String>> {
+        let Watched { perf, pids, calls } = watched;
+        let Ok(folder) = tempfile::tempdir() else { return Ok(Err("there is no temporary folder".to_owned())) };
+        let file = folder.path().join("perf.data");
+        let output = match self.beside(arm, *calls, perf.record(pids, &file))? {
+            Ok(output) => output,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if !output.status.success() || !file.exists() {
+            let said = output.stderr_text();
+            return Ok(Err(counters::reason(&said, perf::paranoid(), rustix::process::geteuid().is_root())));
+        }
+        let scratch = arm.sandbox.scratch().to_string_lossy().into_owned();
+        let size = std::fs::metadata(&file).map_or(0, |meta| meta.len());
+        let data = if size <= MOST_RECORDED { std::fs::read(&file).unwrap_or_default() } else { Vec::new() };
+        Ok(match samples::parse(&data, &scratch) {
+            Some(samples) if samples.total >= FEWEST_SAMPLES => Ok(samples),
+            Some(_) => {
+                Err("perf took too few samples; the candidate may have slept, or the machine is busy".to_owned())
+            }
+            None => Err("what perf recorded cannot be read; its version may be too new".to_owned()),
+        })
+    }
+
+    /// Runs a command while the candidate is called with the same inputs, warm.
+    fn beside(
+        &mut self,
+        arm: &mut Arm,
+        calls: u64,
+        command: Command,
+    ) -> Result<std::result::Result<crate::process::Output, String>> {
+        let set = self.referee.set(0, OWN, 0)?;
+        let again = self.opened.mutates_inputs;
+        let calls = if again { 1 } else { calls };
+        let limit = self.options.timeout;
+        std::thread::scope(|scope| {
+            let running = scope.spawn(move || perf::run(command));
+            while !running.is_finished() {
+                if again {
+                    set.reveal(arm.cell.input.bytes_mut())?;
+                }
+                if let Err(verdict) = arm.ask(Op::Repeat(calls), limit)? {
+                    let _ = running.join();
+                    return Ok(Err(format!("a call failed while perf looked on: {}", verdict.reason)));
+                }
+            }
+            Ok(running.join().unwrap_or_else(|_| Err("perf could not be waited for".to_owned())))
+        })
+    }
+
+    /// Compiler reports and disassembly, by a process in the candidate's sandbox; then the samples' functions.
+    fn inspect(&mut self, mut sandbox: Sandbox, sampled: Option<Sampled>, ladder: &mut Ladder) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Builds {
+            #[serde(default)]
+            builds: Vec<vectorise::Build>,
+            error: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Codes {
+            #[serde(default)]
+            tool: String,
+            #[serde(default)]
+            libraries: Vec<disassembly::Code>,
+            error: Option<String>,
+        }
+        sandbox.clear()?;
+        let scratch = sandbox.scratch().to_string_lossy().into_owned();
+        let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
+        let env = self.spec_maker().environment(sandbox.scratch(), None);
+        let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::new((4096, ANSWER_BYTES))?, &[])?;
+        let begun = Instant::now();
+        let reported = ask::<Builds>(&mut cell, &mut sandbox, 0)?;
+        let reported = reported.and_then(|answer| answer.error.map_or_else(|| vectorise::report(&answer.builds), Err));
+        let report_s = begun.elapsed().as_secs_f64();
+        let begun = Instant::now();
+        let codes = ask::<Codes>(&mut cell, &mut sandbox, 1)?;
+        let codes = codes.and_then(|codes| codes.error.clone().map_or(Ok(codes), Err));
+        let libraries: Vec<Library> =
+            codes.as_ref().map(|codes| codes.libraries.iter().map(disassembly::parse).collect()).unwrap_or_default();
+        let listed_s = begun.elapsed().as_secs_f64();
+        let heat = sampled.map(|sampled| heat(sampled, &libraries, &scratch, ladder)).unwrap_or_default();
+        ladder.note(REPORT, report_s, reported);
+        let machine = Width::of(&cpuinfo());
+        let told = codes.and_then(|codes| disassembly::report(&codes.tool, &libraries, &heat, machine));
+        ladder.note(DISASSEMBLY, listed_s, told);
+        Ok(())
+    }
+
+    /// The reference's operators in a cell of its own.
+    fn reference(&mut self, ladder: &mut Ladder, observer: &dyn Observer) -> Result<Reference> {
+        let begun = Instant::now();
+        let (mut arm, _) = match self.start(EAGER, observer)? {
+            Ok(started) => started,
+            Err(note) => {
+                let reason = format!("the reference did not run: {note}");
+                ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), Err(reason));
+                return Ok(Reference::default());
+            }
+        };
+        let asked = arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT)?;
+        let found: std::result::Result<Reference, String> = match asked {
+            Ok(_) => {
+                serde_json::from_str(&arm.cell.whole_detail()).map_err(|error| format!("it cannot be read: {error}"))
+            }
+            Err(verdict) => Err(format!("torch's profiler failed on the reference: {}", verdict.reason)),
+        };
+        self.lanes.give_back(arm)?;
+        let told = found.as_ref().map_err(Clone::clone);
+        let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
+        ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
+        Ok(found.unwrap_or_default())
+    }
+
+    fn place(&mut self, reference: &Reference, time_us: f64, ladder: &mut Ladder, observer: &dyn Observer) -> Roofline {
+        observer.stage("measuring what the machine gives at most");
+        let begun = Instant::now();
+        let named = self.options.toolchains.pointer("/cpp/compilers").and_then(Value::as_array);
+        let compilers = named.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        let bench = peaks::Bench {
+            cache: &self.options.cache,
+            compilers,
+            cpu: &self.device.name,
+            threads: self.options.threads,
+            last_level_cache: self.device.last_level_cache,
+            fresh: self.options.fresh,
+        };
+        let least = self.least_bytes();
+        let load = |peaks: &peaks::Peaks| roofline::Load {
+            bytes: least,
+            flops: reference.flops(),
+            bandwidth: peaks.bandwidth(),
+            flops_per_s: Some(peaks.flops),
+        };
+        let mut measured = bench.peaks(false);
+        // A candidate that beats the machine is a reason to look at the machine again before it is said.
+        if measured.as_ref().is_ok_and(|peaks| time_us < roofline::place(load(peaks), time_us).floor_us) {
+            measured = bench.peaks(true);
+        }
+        let (load, how) = match measured {
+            Ok(peaks) => (load(&peaks), "memory by reads and a triad".to_owned()),
+            Err(reason) => {
+                self.evictor.evict();
+                self.evictor.evict();
+                let bandwidth = self.evictor.bandwidth();
+                let load = roofline::Load { bytes: least, flops: reference.flops(), bandwidth, flops_per_s: None };
+                (load, format!("memory by plain reads only, no arithmetic ({reason})"))
+            }
+        };
+        let roofline = roofline::place(load, time_us);
+        let detail = format!(
+            "{how}, {} threads; bytes: inputs, weights and outputs once each; operations: products, convolutions and \
+             attention exactly, one for each element of other operators",
+            self.options.threads
+        );
+        let report = Report { detail, found: vec![roofline::words(&roofline)], documents: Vec::new() };
+        ladder.note(ROOFLINE, begun.elapsed().as_secs_f64(), Ok(report));
+        roofline
+    }
+
+    /// Inputs, weights and outputs of the problem's own sizes, once each.
+    fn least_bytes(&self) -> f64 {
+        self.opened.variants.first().map_or(0.0, least_bytes)
+    }
+}
+
+/// Notes what was sampled; parts of the time by function and loop.
+fn heat<'a>(sampled: Sampled, libraries: &'a [Library], scratch: &str, ladder: &mut Ladder) -> Heat<'a> {
+    let mut heat = Heat::default();
+    let told = sampled.samples.map(|samples| {
+        heat.functions = samples::shares(&samples, libraries, scratch);
+        heat.loops = samples::hot_loops(&samples, libraries, scratch);
+        let root = Path::new(scratch).parent().unwrap_or(Path::new(scratch));
+        samples::report(&sampled.version, &samples, &heat.functions, &perf::torch_symbols(&samples, root))
+    });
+    ladder.note(SAMPLES, sampled.seconds, told);
+    heat
+}
+
+/// One answer of an inspector. It loads none of the candidate's code, but all that it reads was written by it.
+fn ask<T: DeserializeOwned>(
+    cell: &mut Cell,
+    sandbox: &mut Sandbox,
+    what: u64,
+) -> Result<std::result::Result<T, String>> {
+    let length = match cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT, false)? {
+        Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
+        Err(verdict) => return Ok(Err(format!("what was built could not be looked at: {}", verdict.reason))),
+    };
+    let bytes = cell.output.bytes()[..length].to_vec();
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}")))
+}
+
+fn timed(time_us: f64) -> Report {
+    Report { detail: format!("runs; {time_us:.1} us a call with cold caches"), ..Report::default() }
+}
+
+fn least_bytes(variant: &Map<String, Value>) -> f64 {
+    let field = |value: &Value| value.get("nbytes").and_then(Value::as_f64).unwrap_or(0.0);
+    let all = |name: &str| variant.get(name).and_then(Value::as_array).into_iter().flatten();
+    let weights = all("weights").filter_map(|weight| weight.get("field"));
+    all("inputs").chain(all("outputs")).chain(weights).map(field).sum()
+}
+
+fn cpuinfo() -> String {
+    std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
+}
