@@ -1,0 +1,404 @@
+//! Inputs as templates see them: cleaned, bounded, with defaults put into words.
+//!
+//! Whatever is not in these structs cannot get into a prompt. In particular a candidate's own output is shown only from
+//! before it was given any input: what it prints later could be the secret inputs.
+
+use super::{
+    caps,
+    files::{self, Edits},
+    input::{Attempt, Failure, Job},
+};
+use crate::text::{cut, one_line, tame};
+use kforge_types::{EvalResult, Kind, Profile, Roofline, Severity, State};
+use serde::Serialize;
+
+/// What every prompt has.
+#[derive(Serialize)]
+pub(super) struct JobView {
+    problem_file: String,
+    problem_source: String,
+    target: String,
+    /// Whether the CPU itself is the target.
+    cpu: bool,
+    task: String,
+    contract: ContractView,
+    device: DeviceView,
+    torch: String,
+    compiler: String,
+    distributions: Vec<String>,
+    problem_notes: Vec<String>,
+    timed: bool,
+    rules: Vec<RuleView>,
+}
+
+#[derive(Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a condition in a template")]
+struct ContractView {
+    mul: Option<String>,
+    acc: String,
+    fast: bool,
+    per_call: bool,
+    given: bool,
+    shapes: Vec<String>,
+    deterministic: bool,
+    own: bool,
+}
+
+#[derive(Serialize)]
+struct DeviceView {
+    name: String,
+    threads: usize,
+    cache_mib: Option<f64>,
+    note: String,
+    vector_bits: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct RuleView {
+    name: &'static str,
+    hard: bool,
+    summary: String,
+}
+
+impl JobView {
+    pub(super) fn of(job: &Job) -> Self {
+        let line = |text: &str| one_line(text, caps::LINE);
+        let lines = |texts: &[String]| texts.iter().take(caps::NOTES).map(|text| line(text)).collect::<Vec<_>>();
+        let report = job.problem.clone().unwrap_or_default();
+        let off = |name: &str| job.rules_off.iter().any(|rule| rule == name);
+        let rules = kforge_guard::rules().iter().filter(|rule| !off(rule.name));
+        Self {
+            problem_file: line(&job.problem_file),
+            problem_source: tame(&job.problem_source, caps::PROBLEM),
+            target: job.target.to_string(),
+            cpu: job.target.vendor == "cpu",
+            task: tame(job.task.trim(), caps::TASK),
+            contract: contract(job),
+            device: device(job),
+            torch: line(&job.versions.torch),
+            compiler: line(&job.versions.compiler),
+            distributions: lines(&report.distributions),
+            problem_notes: lines(&report.notes),
+            timed: job.timed,
+            rules: rules
+                .map(|rule| RuleView {
+                    name: rule.name,
+                    hard: rule.severity == Severity::Hard,
+                    summary: rule.summary(),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn wire<T: Serialize>(value: T) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn contract(job: &Job) -> ContractView {
+    let contract = &job.contract;
+    let shape = |sizes: &std::collections::BTreeMap<String, i64>| {
+        sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect::<Vec<_>>().join(", ")
+    };
+    ContractView {
+        mul: contract.mul.map(wire),
+        acc: contract.acc.map_or_else(|| "fp32".to_owned(), wire),
+        fast: contract.math == Some(kforge_types::Math::Fast),
+        per_call: contract.params == Some(kforge_types::Params::PerCall),
+        given: contract.inputs == Some(kforge_types::Redraw::Given),
+        shapes: contract.shapes.iter().take(caps::NOTES).map(|sizes| one_line(&shape(sizes), caps::LINE)).collect(),
+        deterministic: contract.deterministic == Some(true),
+        own: contract.operators == Some(kforge_types::Operators::Own),
+    }
+}
+
+fn device(job: &Job) -> DeviceView {
+    let device = &job.device;
+    let words = format!("{} {}", device.name, device.note).to_lowercase();
+    let widths = [("avx512", 512), ("avx2", 256), ("avx", 256), ("neon", 128), ("asimd", 128)];
+    DeviceView {
+        name: one_line(&device.name, caps::LINE),
+        threads: device.threads,
+        cache_mib: (device.last_level_cache > 0).then_some(device.last_level_cache as f64 / f64::from(1 << 20)),
+        note: one_line(&device.note, caps::LINE),
+        vector_bits: widths.iter().find(|(word, _)| words.contains(word)).map(|(_, bits)| *bits),
+    }
+}
+
+/// A candidate that is not correct.
+#[derive(Default, Serialize)]
+pub(super) struct FailureView {
+    candidate: Option<String>,
+    reply: Option<String>,
+    state: &'static str,
+    kind: String,
+    reason: String,
+    check: Option<CheckView>,
+    passed: Vec<String>,
+    findings: Vec<String>,
+    first_error: Option<String>,
+    log: String,
+}
+
+#[derive(Serialize)]
+struct CheckView {
+    name: String,
+    detail: String,
+}
+
+impl FailureView {
+    pub(super) fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::NoCandidate { reply, error } => Self {
+                reply: Some(tame(reply, caps::BAD_REPLY)),
+                state: State::GenerationFailure.label(),
+                kind: "no candidate in the reply".to_owned(),
+                reason: tame(error, caps::REASON),
+                ..Self::default()
+            },
+            Failure::Judged { candidate, result } => Self::judged(candidate, result),
+        }
+    }
+
+    fn judged(candidate: &str, result: &EvalResult) -> Self {
+        let log = if before_any_input(result) { result.log.as_str() } else { "" };
+        let reason = tame(&result.reason, caps::REASON);
+        let failed = result.checks.iter().find(|check| !check.passed);
+        let hard = result.findings.iter().filter(|finding| finding.severity == Severity::Hard);
+        Self {
+            candidate: Some(tame(candidate, caps::CANDIDATE)),
+            reply: None,
+            state: result.state.label(),
+            kind: result.kind.map(Kind::name).unwrap_or_default(),
+            check: failed.map(|check| CheckView {
+                name: one_line(&check.name, caps::LINE),
+                // The reason repeats it in most cases.
+                detail: if check.detail == result.reason {
+                    String::new()
+                } else {
+                    tame(&check.detail, caps::CHECK_DETAIL)
+                },
+            }),
+            passed: result.checks.iter().filter(|c| c.passed).map(|c| one_line(&c.name, 80)).take(40).collect(),
+            findings: hard.take(caps::FINDINGS).map(finding).collect(),
+            first_error: first_error(log).filter(|error| !reason.contains(error.lines().next().unwrap_or_default())),
+            log: tame(log, caps::COMPILER_LOG),
+            reason,
+        }
+    }
+}
+
+fn finding(finding: &kforge_types::Finding) -> String {
+    let excerpt = one_line(&finding.excerpt, 160);
+    format!("line {}, rule {}: {} The line: {excerpt}", finding.line, finding.rule, one_line(&finding.message, 500))
+}
+
+/// Whether all that the candidate printed is from before a first input was revealed to it.
+fn before_any_input(result: &EvalResult) -> bool {
+    let at_build = result.state == State::CompilationFailure || result.kind == Some(Kind::Import);
+    at_build && !result.checks.iter().any(|check| check.passed)
+}
+
+/// The first line of a compiler's log that is an error, and what it points at.
+fn first_error(log: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let at = lines.iter().position(|line| line.contains("error:") || line.contains("Error:"))?;
+    let shown = &lines[at..lines.len().min(at + 4)];
+    Some(tame(&shown.join("\n"), caps::CHECK_DETAIL))
+}
+
+/// A correct candidate's times against everything they can be held against.
+#[derive(Serialize)]
+pub(super) struct MeasurementView {
+    measured: bool,
+    median_us: f64,
+    p20: f64,
+    p80: f64,
+    n: usize,
+    warm_us: Option<f64>,
+    prepare_s: f64,
+    framework_percent: Option<f64>,
+    speedup: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    provisional: bool,
+    baselines: Vec<BaselineView>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct BaselineView {
+    name: String,
+    median_us: Option<f64>,
+    fastest: bool,
+    note: String,
+}
+
+impl MeasurementView {
+    pub(super) fn of(result: &EvalResult) -> Self {
+        let timing = result.candidate.as_ref();
+        let fastest = result.baseline.as_ref();
+        let baseline = |known: &kforge_types::Baseline| {
+            let beside = fastest.filter(|fastest| fastest.name == known.name);
+            BaselineView {
+                name: one_line(&known.name, 80),
+                median_us: beside.map(|beside| beside.median_us).or(known.median_us),
+                fastest: beside.is_some(),
+                note: one_line(&known.note, caps::LINE),
+            }
+        };
+        // Checks that failed without rejecting, and soft findings: what a reader of the result would see too.
+        let flagged = result.checks.iter().filter(|check| !check.passed);
+        let flagged = flagged.map(|check| format!("check {}: {}", check.name, check.detail));
+        let soft = result.findings.iter().map(|finding| format!("line {}: {}", finding.line, finding.message));
+        Self {
+            measured: timing.is_some(),
+            median_us: timing.map_or(0.0, |timing| timing.median_us),
+            p20: timing.map_or(0.0, |timing| timing.p20),
+            p80: timing.map_or(0.0, |timing| timing.p80),
+            n: timing.map_or(0, |timing| timing.n),
+            warm_us: timing.and_then(|timing| timing.warm_median_us),
+            prepare_s: timing.map_or(0.0, |timing| timing.prepare_s),
+            framework_percent: timing.and_then(|timing| timing.framework_share).map(|share| 100.0 * share),
+            speedup: result.speedup,
+            low: result.speedup_ci.map(|interval| interval.low),
+            high: result.speedup_ci.map(|interval| interval.high),
+            provisional: result.provisional,
+            baselines: result.baselines.iter().map(baseline).collect(),
+            notes: flagged.chain(soft).take(caps::NOTES).map(|note| one_line(&note, caps::LINE)).collect(),
+        }
+    }
+}
+
+/// The machine's limits for this problem.
+#[derive(Serialize)]
+pub(super) struct RooflineView {
+    class: String,
+    bytes_mib: f64,
+    gflop: Option<f64>,
+    gb_per_s: f64,
+    gflop_per_s: Option<f64>,
+    floor_us: f64,
+    time_us: f64,
+    percent: f64,
+}
+
+impl RooflineView {
+    pub(super) fn of(roofline: &Roofline) -> Self {
+        Self {
+            class: one_line(&roofline.class, 80),
+            bytes_mib: roofline.bytes / f64::from(1 << 20),
+            gflop: roofline.flops.map(|flops| flops / 1e9),
+            gb_per_s: roofline.memory_bytes_per_s / 1e9,
+            gflop_per_s: roofline.flops_per_s.map(|rate| rate / 1e9),
+            floor_us: roofline.floor_us,
+            time_us: roofline.time_us,
+            // Above 100 is a finding about the model of the machine, so it is not clamped.
+            percent: if roofline.time_us > 0.0 { 100.0 * roofline.floor_us / roofline.time_us } else { 0.0 },
+        }
+    }
+}
+
+/// What profilers said.
+#[derive(Serialize)]
+pub(super) struct ProfileView {
+    /// A line for each, with its metrics on the next.
+    findings: Vec<String>,
+    documents: Vec<DocumentView>,
+    denied: Vec<String>,
+    images: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct DocumentView {
+    name: String,
+    text: String,
+}
+
+impl ProfileView {
+    pub(super) fn of(profile: &Profile, images: &[String]) -> Self {
+        let line = |text: &str| one_line(text, caps::LINE);
+        let mut left = caps::PROFILE_DOCUMENTS;
+        let mut documents = Vec::new();
+        for document in &profile.documents {
+            let text = tame(&document.text, caps::PROFILE_DOCUMENT.min(left));
+            left = left.saturating_sub(text.len());
+            documents.push(DocumentView { name: line(&document.name), text });
+        }
+        let metric =
+            |(name, value): (&String, &f64)| format!("{} = {}", one_line(name, 160), super::filters::number(*value));
+        let finding = |finding: &kforge_types::ProfileFinding| {
+            let metrics: Vec<String> = finding.metrics.iter().take(caps::PROFILE_METRICS).map(metric).collect();
+            let behind = if metrics.is_empty() { String::new() } else { format!("\n  {}", metrics.join(", ")) };
+            format!("- {} [{}]{behind}", one_line(&finding.text, caps::PROFILE_FINDING), line(&finding.source))
+        };
+        let denied = profile.sources.iter().filter(|source| !source.had);
+        Self {
+            findings: profile.findings.iter().take(caps::PROFILE_FINDINGS).map(finding).collect(),
+            documents,
+            denied: denied.map(|source| line(&format!("{}: {}", source.name, source.detail))).collect(),
+            images: images.iter().map(|name| line(name)).collect(),
+        }
+    }
+}
+
+/// One line per attempt, oldest first.
+pub(super) fn history(attempts: &[Attempt]) -> String {
+    let lines: Vec<String> = attempts.iter().map(attempt).collect();
+    cut(&lines.join("\n"), caps::HISTORY)
+}
+
+fn attempt(attempt: &Attempt) -> String {
+    let idea = if attempt.idea.trim().is_empty() { "(no idea given)" } else { attempt.idea.trim() };
+    let advised = match attempt.advised.trim() {
+        "" => String::new(),
+        advised => format!(" (advised: {})", one_line(advised, 160)),
+    };
+    let outcome = match (attempt.state, attempt.speedup) {
+        (None, _) => "no candidate".to_owned(),
+        (Some(State::Correct), Some(speedup)) => format!("correct, {speedup:.3}x the fastest baseline"),
+        (Some(state), _) => state.label().to_owned(),
+    };
+    let reason = match attempt.reason.trim() {
+        "" => String::new(),
+        reason => format!(": {}", one_line(reason, 160)),
+    };
+    let line = format!("- iteration {}: {idea}{advised} -> {outcome}{reason}", attempt.iteration);
+    one_line(&line, caps::HISTORY_LINE)
+}
+
+/// What the user added, as far as it applies to this iteration.
+#[derive(Serialize)]
+pub(super) struct ExtraView {
+    aux: Vec<AuxView>,
+    reference: Option<ReferenceView>,
+}
+
+#[derive(Serialize)]
+struct AuxView {
+    name: String,
+    text: Option<String>,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct ReferenceView {
+    target: String,
+    file: String,
+    source: String,
+}
+
+impl ExtraView {
+    pub(super) fn of(edits: &Edits, iteration: u32) -> Self {
+        let aux = files::shown(&edits.aux, iteration).into_iter().map(|(name, text)| match text {
+            Ok(text) => AuxView { name, text: Some(text), note: String::new() },
+            Err(note) => AuxView { name, text: None, note },
+        });
+        let reference = edits.reference.as_ref().map(|reference| ReferenceView {
+            target: reference.target.to_string(),
+            file: one_line(&reference.file, caps::LINE),
+            source: tame(&reference.source, caps::REFERENCE),
+        });
+        Self { aux: aux.collect(), reference }
+    }
+}
