@@ -1,7 +1,11 @@
 //! `kforge eval`: judge candidates.
 
-use super::{Usage, printer::Printer};
-use crate::{target, view};
+use super::{Usage, guard_args::GuardArgs, printer::Printer};
+use crate::{
+    config,
+    refusal::{Refused, guardrail},
+    target, view,
+};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use kforge_exec::{
@@ -9,8 +13,8 @@ use kforge_exec::{
     python::{self, PythonRequest},
 };
 use kforge_types::{
-    Contract, EvalResult, Evidence, Finding, Kind, Math, Operators, Params, Precision, Redraw, SandboxLevel, Severity,
-    Target, Verdict,
+    Contract, EvalResult, Finding, Kind, Math, Operators, Params, Precision, Redraw, SandboxLevel, Severity, Target,
+    Verdict,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -47,7 +51,7 @@ pub(crate) struct EvalArgs {
     json: bool,
     /// Which baselines to measure: auto leaves out max-autotune where it compiles for more than a minute.
     #[arg(long, value_enum, default_value = "auto")]
-    baselines: BaselineArg,
+    baselines: config::Baselines,
     /// Verify only, time nothing.
     #[arg(long)]
     no_timing: bool,
@@ -71,7 +75,7 @@ pub(crate) struct EvalArgs {
     fresh: bool,
     /// Lowest precision allowed: strict (the inputs' own), tf32, or mixed (bf16 multiply, fp32 accumulate).
     #[arg(long, value_enum)]
-    precision: Option<PrecisionArg>,
+    precision: Option<config::Precision>,
     /// Allow approximate transcendental functions and -ffast-math.
     #[arg(long)]
     fast_math: bool,
@@ -93,29 +97,14 @@ pub(crate) struct EvalArgs {
     /// Do not use namespaces even where they are allowed: the sandbox is then `partial`.
     #[arg(long)]
     no_namespaces: bool,
-    /// Switch a source rule off (see `kforge guard --list`); may be repeated.
-    #[arg(long, value_name = "RULE")]
-    allow_rule: Vec<String>,
-    /// Switch all source rules off; the checks at run time stay.
+    #[command(flatten)]
+    rules: GuardArgs,
+    /// Switch all source rules off; patterns and the checks at run time stay.
     #[arg(long)]
     no_guard: bool,
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     python: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum BaselineArg {
-    Auto,
-    All,
-    Eager,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum PrecisionArg {
-    Strict,
-    Tf32,
-    Mixed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -128,6 +117,7 @@ enum SandboxArg {
 /// A candidate as read from disk, or the verdict that it is none.
 struct Candidate {
     name: String,
+    bytes: Vec<u8>,
     source: Result<String, Verdict>,
     findings: Vec<Finding>,
 }
@@ -135,8 +125,12 @@ struct Candidate {
 pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
     let pack = target::find(&args.target).map_err(|error| Usage(error.to_string()))?;
     let problem = read(&args.problem, "the problem")?;
+    let mut rules = args.rules.settings(pack.imports.clone())?;
+    if args.no_guard {
+        rules.off = kforge_guard::rules().iter().map(|rule| rule.name.to_owned()).collect();
+    }
     let candidates: Vec<Candidate> =
-        args.candidates.iter().map(|path| inspect(args, path)).collect::<Result<_, _>>()?;
+        args.candidates.iter().map(|path| inspect(&rules, path)).collect::<Result<_, _>>()?;
     let mut session: Option<Session> = None;
     let mut code = 0;
     for candidate in &candidates {
@@ -167,93 +161,68 @@ fn read(path: &PathBuf, what: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 /// What can be said of a candidate before anything runs.
-fn inspect(args: &EvalArgs, path: &PathBuf) -> anyhow::Result<Candidate> {
+fn inspect(rules: &kforge_guard::Settings, path: &PathBuf) -> anyhow::Result<Candidate> {
     let name = path.display().to_string();
     let bytes = read(path, "the candidate")?;
-    let refuse = |verdict| Candidate { name: name.clone(), source: Err(verdict), findings: Vec::new() };
+    let kept = bytes.clone();
+    let refuse =
+        |verdict| Candidate { name: name.clone(), bytes: kept.clone(), source: Err(verdict), findings: Vec::new() };
     let Ok(source) = String::from_utf8(bytes) else {
         return Ok(refuse(Verdict::of(Kind::Syntax, "the file is not UTF-8 text")));
     };
     if source.contains('\0') {
         return Ok(refuse(Verdict::of(Kind::Syntax, "the file contains NUL bytes")));
     }
-    let allowed: Vec<String> = if args.no_guard {
-        kforge_guard::rules().iter().map(|rule| rule.name.to_owned()).collect()
-    } else {
-        args.allow_rule.clone()
-    };
-    let report = kforge_guard::check(&source, &allowed);
+    let report = kforge_guard::check(&source, rules);
     if report.empty {
         return Ok(refuse(Verdict::of(Kind::Empty, "the file has no code")));
     }
     let hard: Vec<&Finding> = report.findings.iter().filter(|f| f.severity == Severity::Hard).collect();
-    let verdict = hard.first().map(|first| {
-        let more = if hard.len() > 1 { format!(" ({} more findings)", hard.len() - 1) } else { String::new() };
-        let text = format!("{}: {}\n  line {}: {}{more}", first.rule, first.message, first.line, first.excerpt.trim());
-        Verdict::of(Kind::Guardrail, text)
-    });
-    Ok(Candidate { name, source: verdict.map_or(Ok(source), Err), findings: report.findings })
+    let verdict = hard.first().map(|first| guardrail(first, hard.len()));
+    Ok(Candidate { name, bytes: kept, source: verdict.map_or(Ok(source), Err), findings: report.findings })
 }
 
 /// The result of a candidate that never ran.
 fn refused(args: &EvalArgs, problem: &[u8], candidate: &Candidate, verdict: Verdict) -> EvalResult {
-    EvalResult {
-        version: kforge_types::RESULT_VERSION,
-        problem_file: args.problem.display().to_string(),
-        candidate_file: candidate.name.clone(),
-        hash: kforge_types::content_hash(&[problem, candidate.name.as_bytes()]),
-        target: args.target.clone(),
-        state: verdict.state,
-        kind: verdict.kind,
-        evidence: Evidence::Syntax,
-        reason: verdict.reason,
-        speedup: None,
-        speedup_ci: None,
-        baseline: None,
-        baselines: Vec::new(),
-        candidate: None,
-        checks: Vec::new(),
+    let refused = Refused {
+        problem_file: &args.problem.display().to_string(),
+        problem_source: problem,
+        candidate_name: &candidate.name,
+        candidate_source: &candidate.bytes,
+        target: &args.target,
         contract: contract(args),
-        precision: String::new(),
-        provisional: false,
-        sandbox: kforge_types::SandboxReport { level: SandboxLevel::None, missing: vec!["nothing ran".to_owned()] },
-        stages_s: std::collections::BTreeMap::new(),
         device: machine::cpu(args.threads.unwrap_or_else(machine::default_threads)),
-        versions: kforge_types::Versions {
-            kforge: env!("CARGO_PKG_VERSION").to_owned(),
-            os: machine::os(),
-            ..Default::default()
-        },
-        problem: kforge_types::ProblemReport::default(),
         findings: candidate.findings.clone(),
-        log: String::new(),
-    }
+    };
+    refused.result(verdict)
+}
+
+/// The interpreter with torch, and kforge's cache folder.
+pub(crate) fn python_and_cache(python: Option<PathBuf>, printer: &Printer) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let env = python::ensure(&PythonRequest::from_environment(python), printer)?;
+    let cache = CacheDirs::from_environment()?.create("eval").context("preparing the cache")?;
+    Ok((env.executable, cache))
 }
 
 fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let request = PythonRequest::from_environment(args.python.clone());
-    let env = python::ensure(&request, printer)?;
-    let cache = CacheDirs::from_environment()?.create("eval").context("preparing the cache")?;
+    let (python, cache) = python_and_cache(args.python.clone(), printer)?;
     if !(args.timeout.is_finite() && args.timeout > 0.0 && args.time_budget.is_finite() && args.time_budget > 0.0) {
         return Err(Usage("--timeout and --time-budget take positive numbers of seconds".to_owned()).into());
     }
     Ok(EvalOptions {
-        python: env.executable,
+        python,
         cache,
         target: args.target.clone(),
         arch: args.arch.clone().unwrap_or_else(|| pack.default_arch.clone()),
         toolchains: serde_json::to_value(&pack.toolchain)?,
         contract: contract(args),
-        baselines: match args.baselines {
-            BaselineArg::Auto => BaselineChoice::Auto,
-            BaselineArg::All => BaselineChoice::All,
-            BaselineArg::Eager => BaselineChoice::Eager,
-        },
+        baselines: args.baselines.into(),
         threads: args.threads.unwrap_or_else(machine::default_threads).max(1),
         timeout: Duration::from_secs_f64(args.timeout),
         problem_timeout: Duration::from_secs(args.problem_timeout.max(1)),
         time_budget: Duration::from_secs_f64(args.time_budget),
         fresh: args.fresh,
+        kept_baselines: !args.fresh,
         no_timing: args.no_timing,
         require_sandbox: match args.require_sandbox {
             SandboxArg::Full => SandboxLevel::Full,
@@ -266,20 +235,33 @@ fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> any
 }
 
 fn contract(args: &EvalArgs) -> Contract {
-    let (mul, acc) = match args.precision {
-        None => (None, None),
-        Some(PrecisionArg::Strict) => (Some(Precision::Fp32), Some(Precision::Fp32)),
-        Some(PrecisionArg::Tf32) => (Some(Precision::Tf32), Some(Precision::Fp32)),
-        Some(PrecisionArg::Mixed) => (Some(Precision::Bf16), Some(Precision::Fp32)),
-    };
     Contract {
-        mul,
-        acc,
         math: args.fast_math.then_some(Math::Fast),
         params: args.params_per_call.then_some(Params::PerCall),
         inputs: args.given_inputs.then_some(Redraw::Given),
-        shapes: Vec::new(),
         deterministic: args.deterministic.then_some(true),
         operators: args.own_operators.then_some(Operators::Own),
+        ..precision_contract(args.precision)
+    }
+}
+
+/// What `--precision` says of a contract.
+pub(crate) fn precision_contract(precision: Option<config::Precision>) -> Contract {
+    let (mul, acc) = match precision {
+        None => (None, None),
+        Some(config::Precision::Strict) => (Some(Precision::Fp32), Some(Precision::Fp32)),
+        Some(config::Precision::Tf32) => (Some(Precision::Tf32), Some(Precision::Fp32)),
+        Some(config::Precision::Mixed) => (Some(Precision::Bf16), Some(Precision::Fp32)),
+    };
+    Contract { mul, acc, ..Contract::default() }
+}
+
+impl From<config::Baselines> for BaselineChoice {
+    fn from(choice: config::Baselines) -> Self {
+        match choice {
+            config::Baselines::Auto => Self::Auto,
+            config::Baselines::All => Self::All,
+            config::Baselines::Eager => Self::Eager,
+        }
     }
 }

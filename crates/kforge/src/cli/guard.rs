@@ -1,30 +1,33 @@
 //! `kforge guard`: the source rules alone.
 
-use super::{Usage, printer::Printer};
+use super::{Usage, guard_args::GuardArgs, printer::Printer};
+use crate::target;
 use clap::Args;
-use kforge_types::Severity;
+use kforge_types::{Severity, Target};
 use std::path::PathBuf;
 
 /// Check a candidate's source against the rules, without running anything.
 ///
 /// Exit code: 0 when nothing hard was found, 13 otherwise.
 #[derive(Args)]
-pub(crate) struct GuardArgs {
+pub(crate) struct CheckArgs {
     /// The candidate.
     #[arg(required_unless_present = "list")]
     candidate: Option<PathBuf>,
     /// List the rules.
     #[arg(long)]
     list: bool,
-    /// Switch a rule off; may be repeated.
-    #[arg(long, value_name = "RULE")]
-    allow_rule: Vec<String>,
+    /// Accelerator and programming model, which decide what may be imported [default: what any target allows].
+    #[arg(long)]
+    target: Option<Target>,
+    #[command(flatten)]
+    rules: GuardArgs,
     /// Print the findings as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn guard(args: &GuardArgs, printer: &Printer) -> anyhow::Result<u8> {
+pub(crate) fn guard(args: &CheckArgs, printer: &Printer) -> anyhow::Result<u8> {
     let Some(path) = args.candidate.as_ref().filter(|_| !args.list) else {
         for rule in kforge_guard::rules() {
             let severity = if rule.severity == Severity::Hard { "hard" } else { "soft" };
@@ -32,9 +35,11 @@ pub(crate) fn guard(args: &GuardArgs, printer: &Printer) -> anyhow::Result<u8> {
         }
         return Ok(0);
     };
+    let imports = target::imports(args.target.as_ref()).map_err(|error| Usage(error.to_string()))?;
+    let rules = args.rules.settings(imports)?;
     let source = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", path.display())))?;
-    let report = kforge_guard::check(&source, &args.allow_rule);
+    let report = kforge_guard::check(&source, &rules);
     if args.json {
         printer.answer(&serde_json::to_string(&report.findings)?);
     } else {

@@ -1,22 +1,34 @@
 //! The command line: one file per command. Only this module prints or decides on an exit code.
 #![allow(clippy::doc_markdown, reason = "doc comments of commands and arguments are help texts for a terminal")]
 
+mod config;
 mod doctor;
 mod eval;
 mod guard;
+mod guard_args;
+mod init;
+mod models;
+mod optimize;
 mod printer;
+mod profile;
+mod progress;
 mod python;
+mod resume;
+mod run_setup;
+mod show;
 mod targets;
 
+use crate::usage::Usage;
 use clap::{Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
 
-/// Judge and make faster kernels for PyTorch modules.
+/// Make faster kernels for PyTorch modules, and judge them.
 ///
 /// A problem is a Python file in KernelBench's form (Model, get_inputs, get_init_inputs); a candidate is a Python
-/// file that defines NewModel (or ModelNew) with its kernels inside. Start with:
+/// file that defines NewModel (or ModelNew) with its kernels inside. Start with one of these:
 ///
+///   kforge optimize examples/softmax/problem.py
 ///   kforge eval examples/softmax/problem.py examples/softmax/cpu_cpp.py
 #[derive(Parser)]
 #[command(name = "kforge", version, max_term_width = 110)]
@@ -27,11 +39,18 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Optimize(Box<optimize::OptimizeArgs>),
+    Resume(Box<resume::ResumeArgs>),
+    Show(show::ShowArgs),
+    Models(models::ModelsArgs),
     Eval(Box<eval::EvalArgs>),
-    Guard(guard::GuardArgs),
+    Profile(profile::ProfileArgs),
+    Guard(guard::CheckArgs),
     Doctor(doctor::DoctorArgs),
     Targets(targets::TargetsArgs),
     Python(python::PythonArgs),
+    Init(init::InitArgs),
+    Config(Box<config::ConfigArgs>),
 }
 
 /// The machinery failed; the input may be fine.
@@ -54,11 +73,18 @@ pub(crate) fn run() -> ExitCode {
         .init();
     let printer = Printer::new();
     let done = match cli.command {
+        Command::Optimize(args) => optimize::optimize(&args, &printer),
+        Command::Resume(args) => resume::resume(&args, &printer),
+        Command::Show(args) => show::show(&args, &printer),
+        Command::Models(args) => models::models(&args, &printer),
         Command::Eval(args) => eval::eval(&args, &printer),
+        Command::Profile(args) => profile::profile(&args, &printer),
         Command::Guard(args) => guard::guard(&args, &printer),
         Command::Doctor(args) => doctor::doctor(&args, &printer),
         Command::Targets(args) => targets::targets(&args, &printer),
         Command::Python(args) => python::python(&args, &printer),
+        Command::Init(args) => init::init(&args, &printer),
+        Command::Config(args) => config::config(&args, &printer),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -82,15 +108,3 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
     OWN_FAILURE
 }
-
-/// A mistake in how kforge was called.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}

@@ -2,14 +2,14 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
-    cell::RefCell,
     io::{IsTerminal, Write},
+    sync::Mutex,
     time::Duration,
 };
 
 pub(crate) struct Printer {
     bar: ProgressBar,
-    last: RefCell<String>,
+    last: Mutex<String>,
 }
 
 impl Printer {
@@ -18,7 +18,7 @@ impl Printer {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
         }
-        Self { bar, last: RefCell::default() }
+        Self { bar, last: Mutex::default() }
     }
 
     /// The answer. A closed pipe is the reader's choice, not an error.
@@ -41,15 +41,21 @@ impl Printer {
         if std::io::stderr().is_terminal() {
             self.bar.enable_steady_tick(Duration::from_millis(120));
             self.bar.set_message(text.to_owned());
-        } else if *self.last.borrow() != text {
+        } else if let Ok(mut last) = self.last.lock()
+            && *last != text
+        {
             self.note(&format!("kforge: {text}"));
-            text.clone_into(&mut self.last.borrow_mut());
+            text.clone_into(&mut last);
         }
     }
 
     pub(crate) fn idle(&self) {
         self.bar.disable_steady_tick();
         self.bar.finish_and_clear();
+    }
+
+    pub(crate) fn is_terminal() -> bool {
+        std::io::stderr().is_terminal()
     }
 
     /// How wide tables may be where a person reads them.

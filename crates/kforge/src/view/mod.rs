@@ -1,10 +1,16 @@
 //! Results as text for people. Nothing here decides anything.
 
 mod doctor;
+mod models;
+mod profile;
 mod result;
+mod run;
 
 pub(crate) use doctor::doctor;
+pub(crate) use models::{model_reply, models};
+pub(crate) use profile::profile;
 pub(crate) use result::result;
+pub(crate) use run::{event, story};
 
 use comfy_table::{ContentArrangement, Table, presets};
 

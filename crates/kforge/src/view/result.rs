@@ -53,7 +53,7 @@ fn headline(result: &EvalResult) -> String {
     }
 }
 
-fn baseline_label(name: &str) -> &str {
+pub(crate) fn baseline_label(name: &str) -> &str {
     match name {
         "compile" => "torch.compile",
         "max-autotune" => "torch.compile max-autotune",
@@ -111,7 +111,7 @@ fn notes(result: &EvalResult, text: &mut String) {
         lines.push(result.device.note.clone());
     }
     if result.provisional {
-        lines.push("provisional: the outside clock cannot confirm a time this short".to_owned());
+        lines.push(provisional(result).to_owned());
     }
     if !result.sandbox.missing.is_empty() && result.evidence != Evidence::Syntax {
         let level = format!("{:?}", result.sandbox.level).to_lowercase();
@@ -122,6 +122,17 @@ fn notes(result: &EvalResult, text: &mut String) {
         for line in lines {
             let _ = writeln!(text, "  {line}");
         }
+    }
+}
+
+/// Why a number is not confirmed.
+fn provisional(result: &EvalResult) -> &'static str {
+    let timing = result.candidate.as_ref();
+    let by_unseen = timing.and_then(|timing| Some(timing.unseen_median_us? >= 0.999 * timing.median_us));
+    match (timing, by_unseen) {
+        (None, _) => "provisional: no baseline could be measured beside it",
+        (_, Some(true)) => "provisional: slower on inputs it had never seen, and that is the time given",
+        _ => "provisional: the outside clock cannot confirm a time this short",
     }
 }
 

@@ -189,3 +189,100 @@ fn guard_lists_rules_and_points_at_lines() {
     assert_eq!(found.status.code(), Some(13));
     assert!(String::from_utf8_lossy(&found.stdout).contains("fallback_in_except.py:"));
 }
+
+#[test]
+fn patterns_and_guard_files_decide_with_a_line() {
+    let guard = |arguments: &[&str]| run(kforge().args(["guard", HONEST]).args(arguments));
+    assert_eq!(guard(&[]).status.code(), Some(0));
+    assert_eq!(guard(&["--require", "kforge_rt.build()", "--require", "cpp:float"]).status.code(), Some(0));
+    for (arguments, says) in [
+        (["--ban", "kforge_rt.build"], "error: ban: `kforge_rt.build` is banned here"),
+        (["--ban", "cpp:std::exp"], "error: ban: `std::exp` is banned here"),
+        (["--require", "triton.jit"], "error: require: Nothing here is what the pattern `triton.jit` requires"),
+    ] {
+        let output = guard(&arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(13), "{arguments:?}: {text}{}", errors(&output));
+        assert!(text.contains("softmax_online.py:") && text.contains(says), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("guard.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "ban = [\"kforge_rt.*\"]\noff = [\"monkey_patch\"]\nimports = [\"einops\"]\n").unwrap();
+    assert_eq!(guard(&["--guard-file", path]).status.code(), Some(13));
+    for (content, says) in [
+        ("bann = []", "guard.toml:1: there is no setting `bann`; did you mean `ban`?"),
+        ("\nban = [\"re:(\"]", "guard.toml:2: `re:(` is not a pattern"),
+        ("off = [\"monkey\"]", "did you mean `monkey_patch`?"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let output = guard(&["--guard-file", path]);
+        assert_eq!(output.status.code(), Some(2), "{content}");
+        assert!(errors(&output).contains(says), "{}", errors(&output));
+    }
+    for (arguments, says) in [
+        (["--ban", "torch..mm"], "torch.nn.functional.*"),
+        (["--allow-rule", "monkey_path"], "did you mean `monkey_patch`?"),
+        (["--guard-file", "no/such/file"], "there is no guard file"),
+        (["--target", "nvidia/cobol"], "this version knows"),
+    ] {
+        let output = guard(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(errors(&output).contains(says), "{arguments:?}: {}", errors(&output));
+    }
+}
+
+#[test]
+fn imports_depend_on_the_target() {
+    let triton = "examples/softmax/nvidia_triton.py";
+    let code = |arguments: &[&str]| run(kforge().args(["guard", triton]).args(arguments)).status.code();
+    assert_eq!(code(&[]), Some(0));
+    assert_eq!(code(&["--target", "nvidia/triton"]), Some(0));
+    assert_eq!(code(&["--target", "cpu/cpp"]), Some(13));
+    assert_eq!(code(&["--target", "cpu/cpp", "--allow-rule", "imports"]), Some(0));
+}
+
+#[test]
+fn a_pattern_of_the_users_is_a_generation_failure_even_without_rules() {
+    let output = run(quick().args([PROBLEM, HONEST, "--no-guard", "--ban", "kforge_rt.build()"]));
+    assert_eq!(output.status.code(), Some(13), "{}", errors(&output));
+    let answer = answers(&output).remove(0);
+    assert_eq!(verdict(&answer), "generation_failure/guardrail");
+    assert!(answer["reason"].as_str().unwrap().starts_with("ban: `kforge_rt.build` is banned here"), "{answer}");
+    assert_eq!(answer["findings"][0]["rule"], "ban");
+}
+
+#[test]
+fn init_writes_settings_that_config_reads_and_never_replaces_them_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |arguments: &[&str]| {
+        run(kforge().current_dir(folder.path()).env("KFORGE_CONFIG_DIR", folder.path()).args(arguments))
+    };
+    assert_eq!(here(&["init"]).status.code(), Some(0));
+    let file = folder.path().join("kforge.toml");
+    let template = std::fs::read_to_string(&file).unwrap();
+    assert!(template.contains("#iterations = 10"), "{template}");
+    std::fs::write(&file, "iterations = 7\n").unwrap();
+    let again = here(&["init"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(errors(&again).contains("--force"), "{}", errors(&again));
+    std::fs::write(folder.path().join("config.toml"), "model = \"x/y\"\nban = [\"torch.mm\"]\n").unwrap();
+    let shown = here(&["config", "--json", "--budget-time", "30m", "--self-refine", "--ban", ".half()"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", errors(&shown));
+    let settings = answers(&shown).remove(0);
+    assert_eq!(settings["iterations"]["value"], 7);
+    assert!(settings["iterations"]["from"][0].as_str().unwrap().ends_with("kforge.toml"));
+    assert!(settings["model"]["from"][0].as_str().unwrap().ends_with("config.toml"));
+    assert_eq!(settings["budget_time"], serde_json::json!({ "value": "30m", "from": ["command line"] }));
+    assert_eq!(settings["self_refine"]["value"], true);
+    assert_eq!(settings["ban"]["value"], serde_json::json!([".half()", "torch.mm"]));
+    let text = here(&["config"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("iterations = 7") && text.contains("# default"), "{text}");
+    std::fs::write(&file, "iteration = 7\n").unwrap();
+    let wrong = here(&["config"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(errors(&wrong).contains("kforge.toml:1: there is no setting `iteration`; did you mean `iterations`?"));
+    assert_eq!(here(&["init", "--force"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), template);
+}

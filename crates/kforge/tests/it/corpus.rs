@@ -125,11 +125,15 @@ fn hostile_candidates_get_a_clear_answer_without_source_rules() {
 #[test]
 fn source_rules_are_silent_where_nothing_is_expected_of_them() {
     let mut wrong = String::new();
+    let target = std::fs::read_to_string(root().join("crates/kforge/targets/cpu-cpp/target.toml")).unwrap();
+    let target: toml::Table = target.parse().unwrap();
+    let imports = target["imports"].clone().try_into().unwrap();
+    let settings = kforge_guard::Settings { imports: Some(imports), ..Default::default() };
     for folder in ["corpus/honest", "corpus/cheats", "corpus/hostile/candidates"] {
         for file in python_files(&root().join(folder)) {
             let expected = header(&file, "expect").unwrap_or_default();
             let Ok(source) = std::fs::read_to_string(&file) else { continue };
-            let report = kforge_guard::check(&source, &[]);
+            let report = kforge_guard::check(&source, &settings);
             if let Some(first) = report.hard().next().filter(|_| !expected.contains("guardrail")) {
                 let _ = writeln!(wrong, "{}: {}: {}", file.display(), first.rule, first.excerpt);
             }

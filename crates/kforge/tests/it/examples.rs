@@ -71,6 +71,17 @@ fn triton_examples_are_interpreted_and_compiled_ahead_of_time() {
 }
 
 #[test]
+fn the_example_that_models_are_shown_is_right() {
+    for target in ["cpu/cpp", "nvidia/triton"] {
+        let folder = root().join("crates/kforge/targets").join(target.replace('/', "-")).join("example");
+        let answer = judge(target, &folder.join("problem.py"), &folder.join("candidate.py"));
+        assert_eq!(verdict(&answer), "correct", "{target}: {answer}");
+        assert_eq!(answer["problem"]["flags"], Value::Array(Vec::new()), "{target}");
+        assert_eq!(answer["findings"], Value::Array(Vec::new()), "{target}");
+    }
+}
+
+#[test]
 fn what_triton_cannot_compile_is_found_without_a_gpu() {
     let problem = root().join("examples/softmax/problem.py");
     let answer = judge("nvidia/triton", &problem, &root().join("examples/failing/triton_does_not_compile.py"));

@@ -6,5 +6,8 @@
 mod cli;
 mod corpus;
 mod examples;
+mod layers;
+mod optimize;
 mod problems;
+mod profile;
 mod support;

@@ -1,0 +1,104 @@
+//! `kforge optimize`: from a PyTorch file to a verified faster kernel.
+
+use super::{Usage, printer::Printer, run_setup::Setup};
+use crate::{
+    config::{Settings, user_dir},
+    run::{
+        artifacts::safe,
+        file::{Extras, RunFile},
+        journal::Journal,
+    },
+};
+use anyhow::Context;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Make a faster kernel: two agents write and analyse, the evaluator judges.
+///
+/// A generator writes a kernel, it is built and judged as by `kforge eval`, an analyst reads verdict, times and
+/// profile and gives one recommendation, and so on until a stop rule ends it. The best kernel is judged a second time
+/// in a fresh process. Everything is kept in a run folder; Ctrl-C loses nothing, `kforge resume RUN` goes on.
+///
+/// Without a model the bundled examples run from recorded replies, with everything else for real:
+///
+///   kforge optimize examples/softmax/problem.py
+///
+/// With one:
+///
+///   kforge optimize my_problem.py --model anthropic:claude-opus-4-5 --iterations 10 --budget-usd 5
+///
+/// Settings come from flags, kforge.toml in this folder (`kforge init` writes one), and your own configuration.
+///
+/// Exit code: 0 a correct kernel was found, 20 none was, 2 wrong use, 70 a failure of kforge itself.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct OptimizeArgs {
+    /// The problem: a Python file with Model, get_inputs and get_init_inputs.
+    problem: PathBuf,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    extras: Extras,
+    /// Name the run's folder instead of letting kforge choose one below the runs folder.
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Print the events of the run on stdout as they happen, one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// Say what the run would ask and cost at most, and stop there.
+    #[arg(long)]
+    estimate: bool,
+}
+
+pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result<u8> {
+    let folder = std::env::current_dir().context("finding the current folder")?;
+    let user = user_dir(|name| std::env::var_os(name));
+    let (resolved, _origins) =
+        Settings::resolve(args.settings.clone(), &folder, user.as_deref()).map_err(|error| Usage(error.to_string()))?;
+    let source = std::fs::read_to_string(&args.problem)
+        .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
+    let problem = std::fs::canonicalize(&args.problem).unwrap_or_else(|_| args.problem.clone());
+    let file = RunFile {
+        version: RunFile::version(),
+        kforge: env!("CARGO_PKG_VERSION").to_owned(),
+        started: jiff::Timestamp::now().to_string(),
+        folder,
+        problem_hash: kforge_types::content_hash(&[&source]),
+        problem,
+        device: kforge_exec::machine::cpu(kforge_exec::machine::default_threads()).name,
+        extras: args.extras.clone(),
+        settings: toml::Table::try_from(&resolved).context("keeping the settings")?,
+    };
+    let setup = Setup::new(&file, resolved, source, printer)?;
+    printer.note(&format!("kforge: {}", setup.estimate()?));
+    if args.estimate {
+        return Ok(0);
+    }
+    let run = match &args.run {
+        Some(run) => run.clone(),
+        None => new_name(&setup.settings.runs, &setup.task.name, &setup.task.target.to_string()),
+    };
+    create(&run)?;
+    let journal = Journal::create(&run)?;
+    file.write(&run)?;
+    std::fs::write(run.join("problem.py"), &setup.task.source).context("keeping the problem")?;
+    setup.drive(&run, journal, &[], args.json, printer)
+}
+
+/// `runs/20261115-081502-softmax-cpu-cpp`
+fn new_name(runs: &Path, problem: &str, target: &str) -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let name = format!("{now}-{}-{}", safe(problem), safe(target));
+    let taken = |path: &PathBuf| path.exists();
+    let numbered = (2..).map(|n| runs.join(format!("{name}-{n}")));
+    std::iter::once(runs.join(&name)).chain(numbered).find(|path| !taken(path)).unwrap_or_else(|| runs.join(&name))
+}
+
+fn create(run: &Path) -> anyhow::Result<()> {
+    if run.join(crate::run::journal::FILE).exists() {
+        let text =
+            format!("{} is a run already: go on with `kforge resume {0}`, or name another folder", run.display());
+        return Err(Usage(text).into());
+    }
+    std::fs::create_dir_all(run).map_err(|error| Usage(format!("cannot create {}: {error}", run.display())).into())
+}

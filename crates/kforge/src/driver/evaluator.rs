@@ -1,0 +1,62 @@
+//! Who judges: the real evaluator, opened when the first candidate is there.
+
+use kforge_exec::{EvalOptions, Observer, Session};
+use kforge_types::{EvalResult, Profile};
+use std::path::PathBuf;
+
+/// Verdicts, times and profiles. `Err` means that our machinery failed, never that a kernel is bad.
+pub(crate) trait Evaluator {
+    fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult>;
+
+    fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile>;
+
+    /// Judges once more with new secret inputs in fresh processes.
+    fn confirm(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult>;
+}
+
+/// A session of `kforge-exec` that is made when it is needed.
+pub(crate) struct LiveEvaluator {
+    options: EvalOptions,
+    problem: PathBuf,
+    session: Option<Session>,
+}
+
+impl LiveEvaluator {
+    pub(crate) fn new(options: EvalOptions, problem: PathBuf) -> Self {
+        Self { options, problem, session: None }
+    }
+
+    fn session(&mut self, observer: &dyn Observer) -> anyhow::Result<&mut Session> {
+        if self.session.is_none() {
+            self.session = Some(Session::open(self.options.clone(), &self.problem, observer)?);
+        }
+        self.session.as_mut().ok_or_else(|| anyhow::anyhow!("no session"))
+    }
+}
+
+impl Evaluator for LiveEvaluator {
+    /// A session that failed is thrown away, and the candidate judged in a new one: once.
+    fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
+        let first = self.session(observer)?.judge(name, source, observer);
+        match first {
+            Ok(result) => Ok(result),
+            Err(error) => {
+                tracing::warn!("the evaluator failed and is started anew: {error}");
+                self.session = None;
+                Ok(self.session(observer)?.judge(name, source, observer)?)
+            }
+        }
+    }
+
+    fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile> {
+        Ok(self.session(observer)?.profile(source, time_us, observer)?)
+    }
+
+    fn confirm(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
+        self.session = None;
+        // Secret inputs are drawn anew; baselines that were kept stay, and are measured beside the winner again.
+        let options = EvalOptions { fresh: true, ..self.options.clone() };
+        let mut session = Session::open(options, &self.problem, observer)?;
+        Ok(session.judge(name, source, observer)?)
+    }
+}

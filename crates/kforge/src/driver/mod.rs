@@ -1,0 +1,181 @@
+//! Does what the search says and writes down what came of it.
+//!
+//! The loop is: ask [`next`] for the one next action, perform it, append the event. Nothing is remembered here that
+//! the journal does not say, so a process that goes on with a run is in the same place as the one that was killed.
+
+pub(crate) mod ask;
+#[cfg(test)]
+mod bench;
+pub(crate) mod candidate;
+pub(crate) mod evaluator;
+pub(crate) mod hooks;
+pub(crate) mod inputs;
+#[cfg(test)]
+pub(crate) mod scripted;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    prompt::Prompts,
+    run::{
+        artifacts::Artifacts,
+        event::{Advice, Event, Line, Role, Start},
+        history::{Answer, History},
+        journal::Journal,
+    },
+    search::{
+        Rules,
+        next::{Action, next},
+    },
+};
+use evaluator::Evaluator;
+use hooks::Hook;
+use kforge_models::Model;
+use std::{sync::Arc, time::Instant};
+
+/// Told of every event and of what is going on, for people who wait.
+pub(crate) trait Progress: kforge_exec::Observer + Sync {
+    fn event(&self, line: &Line, history: &History);
+    fn note(&self, text: &str);
+}
+
+/// One of the two agents.
+pub(crate) struct Agent {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) params: ask::Params,
+}
+
+/// What a run works on.
+pub(crate) struct Task {
+    pub(crate) name: String,
+    /// As the user gave it.
+    pub(crate) file: String,
+    pub(crate) hash: String,
+    pub(crate) source: String,
+    pub(crate) target: kforge_types::Target,
+}
+
+/// One run in one process.
+pub(crate) struct Driver<'a> {
+    pub(crate) task: &'a Task,
+    pub(crate) rules: &'a Rules,
+    pub(crate) generator: Agent,
+    pub(crate) analyst: Agent,
+    pub(crate) prompts: &'a Prompts,
+    pub(crate) material: &'a inputs::Material,
+    pub(crate) hooks: &'a [Hook],
+    pub(crate) evaluator: &'a mut dyn Evaluator,
+    pub(crate) progress: &'a dyn Progress,
+    pub(crate) journal: Journal,
+    pub(crate) history: History,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) begun: Instant,
+    /// Seconds that earlier processes worked on this run.
+    pub(crate) elapsed_before: f64,
+}
+
+impl Driver<'_> {
+    /// Until there is nothing left to do.
+    pub(crate) fn run(&mut self, start: Start) -> anyhow::Result<()> {
+        if self.history.start.is_none() {
+            self.record(Event::Started(Box::new(start)))?;
+        } else {
+            let lost = self.history.in_flight.map(|(_, role, ordinal)| format!("{} {ordinal}", role.name()));
+            self.record(Event::Resumed { lost })?;
+        }
+        self.elapsed_before = self.history.active_s;
+        loop {
+            let elapsed = self.elapsed_before + self.begun.elapsed().as_secs_f64();
+            match next(&self.history, self.rules, elapsed) {
+                Action::Nothing => return Ok(()),
+                action => self.perform(action)?,
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> anyhow::Result<()> {
+        match action {
+            Action::Begin { attempt, plan } => self.record(Event::Planned { attempt, plan }),
+            Action::Profile { attempt } => self.profile(attempt),
+            Action::Ask { attempt, role, ordinal, repair } => self.ask(attempt, role, ordinal, repair),
+            Action::Advise { attempt } => self.advise(attempt),
+            Action::Judge { attempt } => self.judge(attempt),
+            Action::Hook { attempt, hook } => self.hook(attempt, hook),
+            Action::Confirm { attempt } => self.confirm(attempt),
+            Action::Stop { reason, text } => self.record(Event::Stopped { reason, text }),
+            Action::Finish { best } => {
+                self.artifacts.finish(&self.history, best)?;
+                self.record(Event::Finished { best })
+            }
+            Action::Nothing => Ok(()),
+        }
+    }
+
+    /// On disk first, then known.
+    fn record(&mut self, event: Event) -> anyhow::Result<()> {
+        let line = self.journal.append(event)?;
+        self.history.apply(&line);
+        self.artifacts.write(&line, &self.history)?;
+        self.progress.event(&line, &self.history);
+        Ok(())
+    }
+
+    fn profile(&mut self, attempt: u32) -> anyhow::Result<()> {
+        let found = self.history.attempt(attempt);
+        let source = found.and_then(|a| a.source()).unwrap_or_default().to_owned();
+        let time_us = found.and_then(|a| a.result()?.candidate.as_ref().map(|timing| timing.median_us));
+        let begun = Instant::now();
+        let profile = self.evaluator.profile(&source, time_us, self.progress)?;
+        self.record(Event::Profiled { attempt, profile, seconds: begun.elapsed().as_secs_f64() })
+    }
+
+    fn advise(&mut self, attempt: u32) -> anyhow::Result<()> {
+        let found = self.history.attempt(attempt);
+        let answer = found.and_then(|a| Some((a.plan.pass, &a.last_call(Role::Analyst)?.answer)));
+        let (advice, note) = match answer {
+            Some((pass, Answer::Reply(reply))) => match Advice::parse(pass, &reply.text) {
+                Ok(advice) => (Some(advice), String::new()),
+                Err(why) => (None, format!("the analyst's answer cannot be read: {why}")),
+            },
+            Some((_, Answer::Failed(failure))) => (None, format!("the analyst gave no answer: {}", failure.text)),
+            Some((_, Answer::Waiting)) | None => (None, "the analyst was not asked".to_owned()),
+        };
+        self.record(Event::Advised { attempt, advice, note })
+    }
+
+    fn judge(&mut self, attempt: u32) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let answer = self.history.attempt(attempt).and_then(|a| a.last_call(Role::Generator));
+        let mut judged = match answer.map(|call| &call.answer) {
+            Some(Answer::Reply(reply)) => {
+                candidate::judge(reply, attempt, self.task, self.material, self.evaluator, self.progress)?
+            }
+            Some(Answer::Failed(failure)) => candidate::no_reply(failure, attempt, self.task, self.material),
+            Some(Answer::Waiting) | None => anyhow::bail!("attempt {attempt} has no reply to judge"),
+        };
+        judged.seconds = begun.elapsed().as_secs_f64();
+        self.record(Event::Judged { attempt, judged: Box::new(judged) })
+    }
+
+    fn hook(&mut self, attempt: Option<u32>, number: usize) -> anyhow::Result<()> {
+        let wanted = if attempt.is_some() { hooks::When::Evaluation } else { hooks::When::End };
+        let Some(hook) = self.hooks.iter().filter(|hook| hook.on == wanted).nth(number) else {
+            anyhow::bail!("there is no hook {number}");
+        };
+        self.progress.stage(&format!("running hook {}", hook.command.join(" ")));
+        let input = hooks::input(&self.history, attempt, &self.artifacts);
+        let report = hooks::run(hook, &input);
+        if !report.ok {
+            self.progress.note(&format!("hook {} failed: {}", report.command, report.text));
+        }
+        self.record(Event::Hooked { attempt, hook: number, report })
+    }
+
+    /// A winner must win again, with inputs drawn anew, in processes that know nothing of the first time.
+    fn confirm(&mut self, attempt: u32) -> anyhow::Result<()> {
+        self.progress.stage("judging the winner again in a fresh process");
+        let source = self.history.attempt(attempt).and_then(|a| a.source()).unwrap_or_default().to_owned();
+        let result = self.evaluator.confirm(&format!("attempt {attempt}"), &source, self.progress)?;
+        self.record(Event::Confirmed { attempt, result: Box::new(result) })
+    }
+}

@@ -1,0 +1,86 @@
+//! Which model answers: a name of the registry, a mailbox, a program, or recordings.
+
+use crate::usage::Usage;
+use include_dir::{Dir, include_dir};
+use kforge_models::{CallError, Model, Prices, Recorder, Registry, Replay, Route};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+static RECORDINGS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/recordings");
+
+/// The model that answers where none is configured.
+pub(crate) const RECORDED: &str = "recorded";
+
+/// A model and what is known of it.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) prices: Option<Prices>,
+    /// Whether nothing can be billed: a recording.
+    pub(crate) recorded: bool,
+    /// How many candidates a recording holds, where that is known.
+    pub(crate) attempts: Option<u32>,
+}
+
+/// What a run asks.
+pub(crate) struct Models {
+    pub(crate) generator: Opened,
+    pub(crate) analyst: Opened,
+}
+
+/// The registry with the user's own entries.
+pub(crate) fn registry(file: Option<&Path>, config_folder: Option<&Path>) -> Result<Registry, Usage> {
+    let usual = config_folder.map(|folder| folder.join("models.toml")).filter(|path| path.exists());
+    let user: Option<PathBuf> = file.map(Path::to_owned).or(usual);
+    Registry::load(user.as_deref()).map_err(|error| Usage(error.text))
+}
+
+/// The model of this name. Nothing is sent yet.
+pub(crate) fn open(name: &str, registry: &Registry, record: Option<&Path>) -> Result<Opened, Usage> {
+    let usage = |error: CallError| Usage(error.text);
+    let (prices, recorded) = match registry.route(name).map_err(usage)? {
+        Route::Http(entry) | Route::Command(entry) => (entry.price, false),
+        Route::Replay(_) => (None, true),
+        Route::Mailbox(_) => (None, false),
+    };
+    let model: Arc<dyn Model> = Arc::from(kforge_models::open(name, registry).map_err(usage)?);
+    let model = match record {
+        Some(folder) => Arc::new(Recorder::new(model, folder)),
+        None => model,
+    };
+    Ok(Opened { model, prices, recorded, attempts: None })
+}
+
+/// The replies that kforge brings along.
+pub(crate) fn embedded() -> Replay {
+    let mut files: Vec<(PathBuf, &'static str)> = Vec::new();
+    let mut folders = vec![&RECORDINGS];
+    while let Some(folder) = folders.pop() {
+        folders.extend(folder.dirs());
+        files.extend(folder.files().filter_map(|file| Some((file.path().to_owned(), file.contents_utf8()?))));
+    }
+    Replay::from_entries(files.into_iter()).named(RECORDED)
+}
+
+/// Recordings of this problem, or an error that names the ways to a model.
+pub(crate) fn without_configuration(problem: &str, hash: &str, target: &str) -> Result<Opened, Usage> {
+    let replay = embedded();
+    if replay.has(hash, target) {
+        let attempts = Some(replay.replies(hash, target, "generator"));
+        return Ok(Opened { model: Arc::new(replay), prices: None, recorded: true, attempts });
+    }
+    let known: Vec<String> =
+        replay.problems().iter().map(|known| format!("{} on {}", known.problem, known.target)).collect();
+    Err(Usage(format!(
+        "no model is configured, and there is no recording of {problem} on {target}. Five ways to a model:\n\
+         \x20 1. an API key: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, then --model openai:gpt-5 or the like\n\
+         \x20 2. a compatible server: --model vllm:NAME@http://HOST:8000/v1, openrouter:NAME, together:NAME, ...\n\
+         \x20 3. a local server: --model ollama:NAME or lmstudio:NAME\n\
+         \x20 4. an agent program on this machine: an entry with wire = \"command\" in models.toml (`kforge models` shows one)\n\
+         \x20 5. a mailbox: --model mailbox:DIR, answered by a person or a program that writes files\n\
+         Without a model these can be tried, from recorded replies: {}",
+        known.join(", ")
+    )))
+}

@@ -1,0 +1,237 @@
+//! What has happened so far: a fold of the events, and nothing else.
+
+use super::event::{Advice, CallFailure, Event, HookReport, Judged, Line, Plan, Role, Spend, Start, StopReason};
+use kforge_models::Reply;
+use kforge_types::{EvalResult, Profile, State};
+
+/// The state of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    pub(crate) start: Option<Start>,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) stopped: Option<(StopReason, String)>,
+    pub(crate) confirmed: Option<(u32, EvalResult)>,
+    pub(crate) end_hooks: Vec<HookReport>,
+    pub(crate) finished: bool,
+    /// A process went on after the run had been stopped: what stopped it may not hold any more.
+    pub(crate) reconsider: bool,
+    /// Failures of attempts up to this one do not count as reasons to stop: somebody went on knowing them.
+    pub(crate) forgiven: u32,
+    /// A request that was sent and has not come back.
+    pub(crate) in_flight: Option<(u32, Role, u32)>,
+    /// Requests that were in flight when a process ended: they may be billed twice.
+    pub(crate) lost_calls: u32,
+    pub(crate) spend: Spend,
+    /// Seconds in which some process worked on this run.
+    pub(crate) active_s: f64,
+    last_at: Option<jiff::Timestamp>,
+    events: u64,
+}
+
+/// One turn of the loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    /// Counts from 1.
+    pub(crate) id: u32,
+    pub(crate) plan: Plan,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) advice: Advised,
+    pub(crate) judged: Option<Judged>,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) hooks: Vec<HookReport>,
+    pub(crate) spend: Spend,
+    /// What a second judgement said, where it was not correct: such a one cannot win.
+    pub(crate) disproved: Option<EvalResult>,
+}
+
+/// What came of asking the analyst.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Advised {
+    NotYet,
+    /// It was asked and gave nothing usable.
+    Nothing,
+    With(Advice),
+}
+
+impl Advised {
+    pub(crate) fn advice(&self) -> Option<&Advice> {
+        match self {
+            Self::With(advice) => Some(advice),
+            Self::NotYet | Self::Nothing => None,
+        }
+    }
+}
+
+/// One request of an attempt and what came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) role: Role,
+    pub(crate) ordinal: u32,
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    Waiting,
+    Reply(Reply),
+    Failed(CallFailure),
+}
+
+impl Attempt {
+    fn new(id: u32, plan: Plan) -> Self {
+        Self {
+            id,
+            plan,
+            calls: Vec::new(),
+            advice: Advised::NotYet,
+            judged: None,
+            profile: None,
+            hooks: Vec::new(),
+            spend: Spend::default(),
+            disproved: None,
+        }
+    }
+
+    pub(crate) fn last_call(&self, role: Role) -> Option<&Call> {
+        self.calls.iter().rev().find(|call| call.role == role)
+    }
+
+    pub(crate) fn result(&self) -> Option<&EvalResult> {
+        self.judged.as_ref().map(|judged| &judged.result)
+    }
+
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.judged.as_ref().and_then(|judged| judged.source.as_deref())
+    }
+
+    pub(crate) fn is_correct(&self) -> bool {
+        self.result().is_some_and(|result| result.state == State::Correct)
+    }
+
+    /// What attempts are ranked by: what a hook says, else the speedup, else that it is correct at all.
+    pub(crate) fn score(&self) -> Option<f64> {
+        if !self.is_correct() || self.disproved.is_some() {
+            return None;
+        }
+        let of_hook = self.hooks.iter().rev().find_map(|report| report.score);
+        Some(of_hook.or(self.result().and_then(|result| result.speedup)).unwrap_or(0.0))
+    }
+}
+
+impl History {
+    pub(crate) fn of(lines: &[Line]) -> Self {
+        let mut history = Self::default();
+        for line in lines {
+            history.apply(line);
+        }
+        history
+    }
+
+    pub(crate) fn apply(&mut self, line: &Line) {
+        self.events += 1;
+        let resumed = matches!(line.event, Event::Resumed { .. });
+        if let (Some(last), false) = (self.last_at, resumed) {
+            self.active_s += line.at.duration_since(last).as_secs_f64().max(0.0);
+        }
+        self.last_at = Some(line.at);
+        match line.event.clone() {
+            Event::Started(start) => self.start = Some(*start),
+            Event::Resumed { .. } => {
+                self.lost_calls += u32::from(self.in_flight.take().is_some());
+                self.reconsider = true;
+                self.forgiven = self.attempts.len() as u32;
+            }
+            Event::Planned { attempt, plan } => {
+                self.goes_on();
+                self.attempts.push(Attempt::new(attempt, plan));
+            }
+            Event::Profiled { attempt, profile, .. } => self.with(attempt, |a| a.profile = Some(profile)),
+            Event::Asked { attempt, role, ordinal, .. } => {
+                self.goes_on();
+                self.in_flight = Some((attempt, role, ordinal));
+                self.with(attempt, |a| {
+                    if a.calls.last().is_none_or(|call| call.role != role || call.ordinal != ordinal) {
+                        a.calls.push(Call { role, ordinal, answer: Answer::Waiting });
+                    }
+                });
+            }
+            Event::Replied { attempt, role, ordinal, reply } => {
+                self.in_flight = None;
+                self.spend.add(&reply.usage, reply.cost_usd, reply.seconds);
+                self.with(attempt, |a| {
+                    a.spend.add(&reply.usage, reply.cost_usd, reply.seconds);
+                    a.answer(role, ordinal, Answer::Reply(reply));
+                });
+            }
+            Event::CallFailed { attempt, role, ordinal, failure } => {
+                self.in_flight = None;
+                self.with(attempt, |a| a.answer(role, ordinal, Answer::Failed(failure)));
+            }
+            Event::Advised { attempt, advice, .. } => {
+                self.with(attempt, |a| a.advice = advice.map_or(Advised::Nothing, Advised::With));
+            }
+            Event::Judged { attempt, judged } => self.with(attempt, |a| a.judged = Some(*judged)),
+            Event::Hooked { attempt: Some(attempt), report, .. } => self.with(attempt, |a| a.hooks.push(report)),
+            Event::Hooked { attempt: None, report, .. } => self.end_hooks.push(report),
+            Event::Confirmed { attempt, result } if result.state == State::Correct => {
+                self.confirmed = Some((attempt, *result));
+            }
+            Event::Confirmed { attempt, result } => self.with(attempt, |a| a.disproved = Some(*result)),
+            Event::Stopped { reason, text } => {
+                self.stopped = Some((reason, text));
+                self.reconsider = false;
+            }
+            Event::Finished { .. } => self.finished = true,
+        }
+    }
+
+    /// What was said at the end of a run holds no more once it goes on.
+    fn goes_on(&mut self) {
+        if self.stopped.take().is_some() {
+            self.confirmed = None;
+            self.end_hooks.clear();
+            self.finished = false;
+        }
+    }
+
+    fn with(&mut self, attempt: u32, change: impl FnOnce(&mut Attempt)) {
+        if let Some(found) = self.attempts.iter_mut().rev().find(|a| a.id == attempt) {
+            change(found);
+        }
+    }
+
+    pub(crate) fn attempt(&self, id: u32) -> Option<&Attempt> {
+        self.attempts.iter().find(|a| a.id == id)
+    }
+
+    /// The best correct attempt; among equals the earlier one.
+    pub(crate) fn best(&self) -> Option<&Attempt> {
+        self.ranked().into_iter().next()
+    }
+
+    /// Correct attempts, the best first.
+    pub(crate) fn ranked(&self) -> Vec<&Attempt> {
+        let mut correct: Vec<&Attempt> = self.attempts.iter().filter(|a| a.score().is_some()).collect();
+        correct
+            .sort_by(|a, b| f64::total_cmp(&b.score().unwrap_or(0.0), &a.score().unwrap_or(0.0)).then(a.id.cmp(&b.id)));
+        correct
+    }
+
+    /// Which call of this role the next one is.
+    pub(crate) fn next_ordinal(&self, role: Role) -> u32 {
+        let calls = self.attempts.iter().flat_map(|a| &a.calls).filter(|call| call.role == role);
+        calls.map(|call| call.ordinal).max().unwrap_or(0) + 1
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+}
+
+impl Attempt {
+    fn answer(&mut self, role: Role, ordinal: u32, answer: Answer) {
+        if let Some(call) = self.calls.iter_mut().rev().find(|c| c.role == role && c.ordinal == ordinal) {
+            call.answer = answer;
+        }
+    }
+}

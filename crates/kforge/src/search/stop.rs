@@ -1,0 +1,71 @@
+//! When to stop. Every rule has its reason in words, since people see it.
+
+use super::Rules;
+use crate::run::{event::StopReason, history::History};
+
+/// A kernel must be better by this much to count as progress.
+const PROGRESS: f64 = 1.01;
+
+/// The first rule that says stop. `elapsed_s` is the time that processes have worked on this run.
+pub(crate) fn stop(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(StopReason, String)> {
+    let made = history.attempts.len() as u32;
+    if let Some(failure) = fatal_failure(history) {
+        return Some((StopReason::Model, failure));
+    }
+    if !rules.measured && history.best().is_some() {
+        return Some((StopReason::Exhausted, "correct, and nothing can be timed on this machine".to_owned()));
+    }
+    if made >= rules.iterations {
+        return Some((StopReason::Iterations, format!("{made} of {} iterations made", rules.iterations)));
+    }
+    if let Some(limit) = rules.limits.usd.filter(|limit| history.spend.usd >= *limit) {
+        return Some((StopReason::Dollars, format!("${:.4} of ${limit:.2} spent", history.spend.usd)));
+    }
+    if let Some(limit) = rules.limits.tokens.filter(|limit| history.spend.tokens() >= *limit) {
+        return Some((StopReason::Tokens, format!("{} of {limit} tokens used", history.spend.tokens())));
+    }
+    if let Some(limit) = rules.limits.seconds.filter(|limit| elapsed_s >= *limit) {
+        return Some((StopReason::Time, format!("{elapsed_s:.0} of {limit:.0} s used")));
+    }
+    plateau(history, rules).or_else(|| near_floor(history, rules))
+}
+
+fn fatal_failure(history: &History) -> Option<String> {
+    use crate::run::history::Answer;
+    let last = history.attempts.last().filter(|attempt| attempt.id > history.forgiven)?.calls.last()?;
+    match &last.answer {
+        Answer::Failed(failure) if failure.fatal => Some(failure.text.clone()),
+        _ => None,
+    }
+}
+
+fn plateau(history: &History, rules: &Rules) -> Option<(StopReason, String)> {
+    if rules.plateau == 0 {
+        return None;
+    }
+    let mut best = None::<f64>;
+    let mut since = 0;
+    for attempt in &history.attempts {
+        let better = attempt.score().is_some_and(|score| best.is_none_or(|best| score > best * PROGRESS));
+        if better {
+            best = attempt.score();
+            since = 0;
+        } else if best.is_some() {
+            since += 1;
+        }
+    }
+    (since >= rules.plateau).then(|| (StopReason::Plateau, format!("no better kernel in {since} rounds")))
+}
+
+fn near_floor(history: &History, rules: &Rules) -> Option<(StopReason, String)> {
+    let share = rules.near_floor?;
+    let best = history.best()?;
+    let floor = best.profile.as_ref()?.roofline.as_ref()?.floor_us;
+    let time = best.result()?.candidate.as_ref()?.median_us;
+    (floor > 0.0 && time <= floor * (1.0 + share)).then(|| {
+        (
+            StopReason::NearFloor,
+            format!("{time:.1} us is within {:.0} % of the physical floor, {floor:.1} us", share * 100.0),
+        )
+    })
+}

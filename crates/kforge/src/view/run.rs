@@ -1,0 +1,165 @@
+//! The story of a run for people.
+
+use super::{result::baseline_label, table, trimmed};
+use crate::run::{
+    account::{Seconds, dollars, failed_calls},
+    event::{Event, Line},
+    history::{Attempt, History},
+};
+use kforge_types::{EvalResult, State};
+use std::{fmt::Write, path::Path};
+
+/// One line for an event that people want to see; none for the rest.
+pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
+    match &line.event {
+        Event::Started(start) => {
+            let analyst = start.analyst.as_ref().map(|name| format!(", analyst {name}")).unwrap_or_default();
+            Some(format!("{} on {}: generator {}{analyst}", start.problem, start.target, start.generator))
+        }
+        Event::Resumed { lost } => Some(match lost {
+            None => format!("going on after {} events", history.events() - 1),
+            Some(call) => format!("going on; {call} was in flight and is asked again (it may be billed twice)"),
+        }),
+        Event::Advised { attempt, advice: Some(advice), .. } => {
+            Some(format!("{attempt}: advised: {}", advice.headline()))
+        }
+        Event::Advised { attempt, note, .. } => Some(format!("{attempt}: no advice: {note}")),
+        Event::CallFailed { attempt, failure, .. } => Some(format!("{attempt}: no reply: {}", failure.text)),
+        Event::Judged { attempt, judged } => {
+            let best = history.best().is_some_and(|best| best.id == *attempt && history.ranked().len() > 1);
+            let mark = if best { ", the best so far" } else { "" };
+            Some(format!("{attempt}: {}{mark}{}", verdict(&judged.result), idea(&judged.idea)))
+        }
+        Event::Confirmed { result, .. } => Some(format!("the winner again, in a fresh process: {}", verdict(result))),
+        Event::Hooked { report, .. } if report.ok => {
+            let score = report.score.map(|score| format!(" (score {score})")).unwrap_or_default();
+            Some(format!("hook {}{score}", report.command))
+        }
+        Event::Stopped { text, .. } => Some(format!("no more attempts: {text}")),
+        _ => None,
+    }
+}
+
+fn idea(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
+/// State and speed in a few words.
+pub(crate) fn verdict(result: &EvalResult) -> String {
+    match (result.state, result.speedup, &result.baseline) {
+        (State::Correct, Some(speedup), Some(baseline)) => {
+            let interval =
+                result.speedup_ci.map(|ci| format!(" ({:.2} to {:.2})", ci.low, ci.high)).unwrap_or_default();
+            let provisional = if result.provisional { ", provisional" } else { "" };
+            format!("correct, {speedup:.2}x {}{interval}{provisional}", baseline_label(&baseline.name))
+        }
+        (State::Correct, _, _) => "correct, not timed".to_owned(),
+        (state, _, _) => {
+            let kind = result.kind.map(|kind| format!(" ({})", kind.name())).unwrap_or_default();
+            let reason = result.reason.lines().next().unwrap_or_default();
+            let reason: String = reason.chars().take(120).collect();
+            format!("{}{kind}: {reason}", state.label())
+        }
+    }
+}
+
+/// Headline, a row per attempt, sums.
+pub(crate) fn story(history: &History, run: &Path, width: Option<u16>) -> String {
+    let mut text = headline(history);
+    text.push('\n');
+    if history.start.as_ref().is_some_and(|start| start.recorded) {
+        text.push_str(
+            "  The model's replies are recorded; building, checks, times and profiles are of this machine, now.\n",
+        );
+    }
+    let _ = write!(text, "\nAttempts\n{}", trimmed(&attempts(history, width)));
+    let _ = write!(text, "\n{}", sums(history));
+    let _ = write!(text, "\nRun: {}", run.display());
+    text
+}
+
+fn headline(history: &History) -> String {
+    let start = history.start.as_ref();
+    let problem = start.map_or("?", |start| start.problem.as_str());
+    let target = start.map_or("?", |start| start.target.as_str());
+    let Some(best) = history.best() else {
+        return format!("{problem} on {target}: no correct kernel in {} attempts", history.attempts.len());
+    };
+    let first = best.result().map(verdict).unwrap_or_default();
+    match &history.confirmed {
+        Some((_, again)) => {
+            format!("{problem} on {target}: {}; judged twice, the second time in a fresh process", verdict(again))
+        }
+        None => format!("{problem} on {target}: {first}"),
+    }
+}
+
+fn attempts(history: &History, width: Option<u16>) -> comfy_table::Table {
+    let mut made = table(width);
+    made.set_header(["", "pass", "from", "verdict", "idea", "tokens", "cost", "seconds"]);
+    let best = history.best().map(|best| best.id);
+    for attempt in &history.attempts {
+        let mark = if best == Some(attempt.id) { format!("{} *", attempt.id) } else { attempt.id.to_string() };
+        let judged = attempt.judged.as_ref();
+        made.add_row([
+            mark,
+            attempt.plan.pass.name().to_owned(),
+            attempt.plan.base.map(|base| base.to_string()).unwrap_or_default(),
+            verdict_of(attempt),
+            judged.map(|judged| judged.idea.clone()).unwrap_or_default(),
+            attempt.spend.tokens().to_string(),
+            cost(attempt),
+            format!("{:.1}", Seconds::of(attempt).named().values().sum::<f64>()),
+        ]);
+    }
+    made
+}
+
+fn verdict_of(attempt: &Attempt) -> String {
+    match (&attempt.judged, &attempt.disproved) {
+        (None, _) => "not judged".to_owned(),
+        (Some(judged), None) => verdict(&judged.result),
+        (Some(judged), Some(again)) => format!("{}, but the second time {}", verdict(&judged.result), verdict(again)),
+    }
+}
+
+fn cost(attempt: &Attempt) -> String {
+    match (attempt.spend.calls, attempt.spend.unpriced) {
+        (0, _) => "-".to_owned(),
+        (_, 0) => format!("${:.4}", attempt.spend.usd),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn sums(history: &History) -> String {
+    let spend = &history.spend;
+    let parts: Vec<String> = Seconds::sum(history)
+        .named()
+        .into_iter()
+        .filter(|(_, seconds)| *seconds >= 0.05)
+        .map(|(name, seconds)| format!("{name} {seconds:.1} s"))
+        .collect();
+    let mut text = format!(
+        "Models: {} calls, {} tokens in ({} cached), {} out ({} reasoning){}, {}\n",
+        spend.calls,
+        spend.input,
+        spend.cached_input,
+        spend.output,
+        spend.reasoning,
+        if spend.estimated > 0 { ", partly estimated" } else { "" },
+        dollars(history)
+    );
+    if failed_calls(history) > 0 || history.lost_calls > 0 {
+        let _ = writeln!(
+            text,
+            "Calls without a reply: {}; in flight when a process ended, perhaps billed twice: {}",
+            failed_calls(history),
+            history.lost_calls
+        );
+    }
+    let _ = write!(text, "Time: {}", parts.join(", "));
+    if let Some((_, why)) = &history.stopped {
+        let _ = write!(text, "\nEnded: {why}");
+    }
+    text
+}
