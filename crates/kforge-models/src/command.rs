@@ -13,7 +13,7 @@ pub use json::JsonFields;
 pub use limit::limit_text;
 
 use crate::support::{ESTIMATED, cancelled, estimated_usage, failure, plain_text, tail};
-use crate::{CallError, CallErrorKind, Model, Reply, Request, Stop, Watch};
+use crate::{CallError, CallErrorKind, Model, Prices, Reply, Request, Stop, Watch};
 use process::{Bounds, End, Ran};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -64,6 +64,8 @@ pub struct CommandOptions {
     pub idle_timeout: Duration,
     /// It prints a JSON object with these fields; plain text otherwise.
     pub json: Option<JsonFields>,
+    /// What its tokens cost, where it does not say.
+    pub price: Option<Prices>,
 }
 
 impl Default for CommandOptions {
@@ -73,6 +75,7 @@ impl Default for CommandOptions {
             timeout: Duration::from_mins(30),
             idle_timeout: Duration::from_mins(20),
             json: None,
+            price: None,
         }
     }
 }
@@ -241,7 +244,7 @@ impl Model for Command {
             model: said.model.unwrap_or_else(|| self.name.clone()),
             stop: Stop::End,
             usage,
-            cost_usd: said.cost_usd,
+            cost_usd: said.cost_usd.or_else(|| self.options.price.and_then(|price| price.cost(&usage))),
             seconds: started.elapsed().as_secs_f64(),
             attempts: 1,
             notes,

@@ -22,6 +22,7 @@ fn command(name: &str, entry: Entry) -> Command {
         // A program says nothing until its reply is complete; only the whole counts.
         idle_timeout: Duration::from_secs(entry.timeouts.overall),
         json: entry.json,
+        price: entry.price,
     };
     Command::new(name, entry.command, options)
 }

@@ -75,10 +75,10 @@ pub(crate) fn without_configuration(problem: &str, hash: &str, target: &str) -> 
         replay.problems().iter().map(|known| format!("{} on {}", known.problem, known.target)).collect();
     Err(Usage(format!(
         "no model is configured, and there is no recording of {problem} on {target}. Five ways to a model:\n\
-         \x20 1. an API key: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, then --model openai:gpt-5 or the like\n\
+         \x20 1. an API key: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, then --model gpt-5, claude-opus-4-5 or the like\n\
          \x20 2. a compatible server: --model vllm:NAME@http://HOST:8000/v1, openrouter:NAME, together:NAME, ...\n\
          \x20 3. a local server: --model ollama:NAME or lmstudio:NAME\n\
-         \x20 4. an agent program on this machine: an entry with wire = \"command\" in models.toml (`kforge models` shows one)\n\
+         \x20 4. an agent program on this machine: --model claude-cli, codex-cli or gemini-cli, or an entry of your own with wire = \"command\" in models.toml\n\
          \x20 5. a mailbox: --model mailbox:DIR, answered by a person or a program that writes files\n\
          Without a model these can be tried, from recorded replies: {}",
         known.join(", ")

@@ -133,7 +133,8 @@ impl Arm {
     ) -> Result<Called> {
         let known = self.verified.entry(set.id.clone()).or_default();
         let sample = |error, repeated| Sample {
-            inside_us: answer.inside_ns as f64 / 1e3,
+            // A clock that stood still would make a ratio that is no number.
+            inside_us: answer.inside_ns.max(1) as f64 / 1e3,
             outside_us: answer.outside_ns as f64 / 1e3,
             error,
             repeated,

@@ -5,9 +5,10 @@ use crate::config::{Layer, Settings, user_dir};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-/// Show the settings that hold in this folder, and where each comes from.
+/// Show the settings that `kforge optimize` would use in this folder, and where each comes from.
 ///
-/// Flags win over kforge.toml in this folder, that over config.toml in KFORGE_CONFIG_DIR or ~/.config/kforge, that over
+/// Flags win over kforge.toml in this folder, that over config.toml in KFORGE_CONFIG_DIR, else in kforge below
+/// XDG_CONFIG_HOME or ~/.config, that over
 /// the defaults.
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
@@ -36,7 +37,9 @@ pub(crate) fn config(args: &ConfigArgs, printer: &Printer) -> anyhow::Result<u8>
         printer.answer(&Value::Object(all).to_string());
         return Ok(0);
     }
-    for (agent, model) in [("generator", resolved.generator()), ("analyst", resolved.analyst())] {
+    for (agent, model) in
+        [("generator", resolved.generator()), ("analyst", resolved.analyst().or(resolved.generator()))]
+    {
         printer.note(&format!("{agent}: {}", model.unwrap_or("no model is set")));
     }
     let mut lines: Vec<String> = Vec::new();

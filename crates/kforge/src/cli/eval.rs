@@ -73,7 +73,8 @@ pub(crate) struct EvalArgs {
     /// Draw new secret inputs and measure baselines anew instead of using kept ones.
     #[arg(long)]
     fresh: bool,
-    /// Lowest precision allowed: strict (the inputs' own), tf32, or mixed (bf16 multiply, fp32 accumulate).
+    /// Lowest precision allowed: strict (fp32), tf32, or mixed (bf16 multiply, fp32 accumulate) [default: the
+    /// problem's contract, else the inputs' own].
     #[arg(long, value_enum)]
     precision: Option<config::Precision>,
     /// Allow approximate transcendental functions and -ffast-math.

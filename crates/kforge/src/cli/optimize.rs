@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 ///
 /// A generator writes a kernel, it is built and judged as by `kforge eval`, an analyst reads verdict, times and
 /// profile and gives one recommendation, and so on until a stop rule ends it. The best kernel is judged a second time
-/// in a fresh process. Everything is kept in a run folder; Ctrl-C loses nothing, `kforge resume RUN` goes on.
+/// in a fresh process. Everything is kept in a run folder; Ctrl-C loses at most
+/// the call under way, `kforge resume RUN` goes on.
 ///
-/// Without a model the bundled examples run from recorded replies, with everything else for real:
+/// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain) run from recorded replies, with everything
+/// else for real:
 ///
 ///   kforge optimize examples/softmax/problem.py
 ///
@@ -45,7 +47,7 @@ pub(crate) struct OptimizeArgs {
     /// Print the events of the run on stdout as they happen, one JSON object a line.
     #[arg(long)]
     json: bool,
-    /// Say what the run would ask and cost at most, and stop there.
+    /// Say about how much the run would ask and cost, and stop there.
     #[arg(long)]
     estimate: bool,
 }
@@ -75,30 +77,47 @@ pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result
         return Ok(0);
     }
     let run = match &args.run {
-        Some(run) => run.clone(),
-        None => new_name(&setup.settings.runs, &setup.task.name, &setup.task.target.to_string()),
+        Some(run) => given(run)?,
+        None => new_folder(&setup.settings.runs, &setup.task.name, &setup.task.target.to_string())?,
     };
-    create(&run)?;
-    let journal = Journal::create(&run)?;
+    // What a resumption needs first, then what makes the folder a run.
     file.write(&run)?;
+    let journal = Journal::create(&run)?;
     std::fs::write(run.join("problem.py"), &setup.task.source).context("keeping the problem")?;
     setup.drive(&run, journal, &[], args.json, printer)
 }
 
-/// `runs/20261115-081502-softmax-cpu-cpp`
-fn new_name(runs: &Path, problem: &str, target: &str) -> PathBuf {
+/// `runs/20261115-081502-softmax-cpu-cpp`, or the next number where that is taken.
+fn new_folder(runs: &Path, problem: &str, target: &str) -> anyhow::Result<PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("{now}-{}-{}", safe(problem), safe(target));
-    let taken = |path: &PathBuf| path.exists();
-    let numbered = (2..).map(|n| runs.join(format!("{name}-{n}")));
-    std::iter::once(runs.join(&name)).chain(numbered).find(|path| !taken(path)).unwrap_or_else(|| runs.join(&name))
+    std::fs::create_dir_all(runs).map_err(|error| cannot_create(runs, &error))?;
+    for number in 1..1000 {
+        let run = runs.join(if number == 1 { name.clone() } else { format!("{name}-{number}") });
+        match std::fs::create_dir(&run) {
+            Ok(()) => return Ok(run),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot_create(&run, &error).into()),
+        }
+    }
+    Err(Usage(format!("{} is full of runs of this second: try again", runs.display())).into())
 }
 
-fn create(run: &Path) -> anyhow::Result<()> {
+/// A folder of the user's choice must be new or empty: nothing in it is overwritten.
+fn given(run: &Path) -> anyhow::Result<PathBuf> {
     if run.join(crate::run::journal::FILE).exists() {
         let text =
             format!("{} is a run already: go on with `kforge resume {0}`, or name another folder", run.display());
         return Err(Usage(text).into());
     }
-    std::fs::create_dir_all(run).map_err(|error| Usage(format!("cannot create {}: {error}", run.display())).into())
+    std::fs::create_dir_all(run).map_err(|error| cannot_create(run, &error))?;
+    let empty = std::fs::read_dir(run).is_ok_and(|mut entries| entries.next().is_none());
+    if !empty {
+        return Err(Usage(format!("{} is not empty: name a new folder for the run", run.display())).into());
+    }
+    Ok(run.to_owned())
+}
+
+fn cannot_create(folder: &Path, error: &std::io::Error) -> Usage {
+    Usage(format!("cannot create {}: {error}; choose another place with --run or --runs", folder.display()))
 }

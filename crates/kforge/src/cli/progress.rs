@@ -3,11 +3,7 @@
 use super::printer::Printer;
 use crate::{
     driver::Progress,
-    run::{
-        account::dollars,
-        event::Line,
-        history::{Attempt, History},
-    },
+    run::{account::dollars, event::Line, history::History},
     view,
 };
 use std::{
@@ -33,9 +29,10 @@ impl<'a> RunProgress<'a> {
 
     fn status(&self, history: &History) -> String {
         let pass = history.attempts.last().map(|attempt| attempt.plan.pass.name()).unwrap_or_default();
-        let best = match history.best().and_then(Attempt::score) {
-            Some(score) => format!("best {score:.2}x"),
-            None => "nothing correct yet".to_owned(),
+        let best = match history.best().map(|best| (best.hook_score(), best.score())) {
+            Some((Some(score), _)) => format!("best score {score}"),
+            Some((None, Some(score))) => format!("best {score:.2}x"),
+            _ => "nothing correct yet".to_owned(),
         };
         let left = self.deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now()).as_secs();

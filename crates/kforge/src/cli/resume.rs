@@ -24,13 +24,29 @@ pub(crate) struct ResumeArgs {
     json: bool,
 }
 
+/// A folder that a flag names is meant from where the flag is typed.
+fn from_here(name: &str) -> String {
+    for kind in ["mailbox:", "replay:"] {
+        if let Some(folder) = name.strip_prefix(kind)
+            && let Ok(folder) = std::path::absolute(folder)
+        {
+            return format!("{kind}{}", folder.display());
+        }
+    }
+    name.to_owned()
+}
+
 pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8> {
     let run = std::fs::canonicalize(&args.run)
         .map_err(|error| Usage(format!("cannot open the run {}: {error}", args.run.display())))?;
     let file = RunFile::read(&run)?;
     let kept: Settings =
         file.settings.clone().try_into().with_context(|| format!("the settings in {}/run.toml", run.display()))?;
-    let settings = Settings::resolve_over(args.settings.clone(), kept).map_err(|error| Usage(error.to_string()))?;
+    let mut flags = args.settings.clone();
+    for model in [&mut flags.model, &mut flags.generator_model, &mut flags.analyst_model] {
+        *model = model.take().map(|name| from_here(&name));
+    }
+    let settings = Settings::resolve_over(flags, kept).map_err(|error| Usage(error.to_string()))?;
     let source = std::fs::read_to_string(&file.problem)
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", file.problem.display())))?;
     if kforge_types::content_hash(&[&source]) != file.problem_hash {
@@ -45,8 +61,15 @@ pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8>
     if let Some(note) = note {
         printer.note(&format!("kforge: {note}"));
     }
+    // What was changed holds from here on, for the next resumption too.
+    let changed = toml::Table::try_from(&settings).context("keeping the settings")?;
+    if changed != file.settings {
+        RunFile { settings: changed, ..file.clone() }.write(&run)?;
+    }
     // What the run was told by relative paths is found from where it began.
-    let _ = std::env::set_current_dir(&file.folder);
+    std::env::set_current_dir(&file.folder).map_err(|error| {
+        Usage(format!("the run began in {}, which cannot be entered: {error}; put it back", file.folder.display()))
+    })?;
     let setup = Setup::new(&file, settings, source, printer)?;
     setup.drive(&run, journal, &lines, args.json, printer)
 }

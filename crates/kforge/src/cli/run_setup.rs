@@ -60,6 +60,10 @@ impl Setup {
             target: settings.target.clone(),
         };
         let models = open_models(file, &settings, &task)?;
+        if settings.strategy == config::Strategy::SampleRefine && settings.samples > settings.iterations {
+            let text = "--samples is larger than --iterations: nothing would be left to refine".to_owned();
+            return Err(Usage(text).into());
+        }
         if settings.budget_usd.is_some() {
             check_prices(&models)?;
         }
@@ -94,7 +98,7 @@ impl Setup {
         let hooks = hooks(&settings);
         for hook in &hooks {
             // A configuration file may be somebody else's: what it runs is said.
-            let when = if hook.on == When::End { "at the end" } else { "after each evaluation" };
+            let when = if hook.on == When::End { "at the end" } else { "after each correct candidate" };
             printer.note(&format!("kforge: will run {when}: {}", hook.command.join(" ")));
         }
         let mut rules = rules(&settings, &hooks, timed, !file.extras.no_confirm);
@@ -147,6 +151,14 @@ impl Setup {
             },
         };
         let generator_name = self.models.generator.model.name().to_owned();
+        // All attempts of a run lie together, also where another model goes on.
+        let began_with = history.start.as_ref().map_or(&generator_name, |start| &start.generator);
+        let artifacts = Artifacts::new(run, &self.task.name, began_with);
+        // What a killed process had recorded, but not yet written for people.
+        let last = history.attempts.last().map(|attempt| attempt.id);
+        for line in lines.iter().filter(|line| line.event.attempt().is_some_and(|id| Some(id) == last)) {
+            artifacts.write(line, &history)?;
+        }
         let mut driver = Driver {
             task: &self.task,
             rules: &self.rules,
@@ -159,9 +171,10 @@ impl Setup {
             progress: &progress,
             journal,
             history,
-            artifacts: Artifacts::new(run, &self.task.name, &generator_name),
+            artifacts,
             begun: Instant::now(),
             elapsed_before: 0.0,
+            least_pause: Duration::from_secs(15),
         };
         let done = driver.run(Start {
             kforge: env!("CARGO_PKG_VERSION").to_owned(),
@@ -196,6 +209,10 @@ fn problem_name(path: &Path) -> String {
 
 fn open_models(file: &RunFile, settings: &Resolved, task: &Task) -> anyhow::Result<Models> {
     let Some(generator) = settings.generator() else {
+        if settings.analyst().is_some() {
+            let text = "--analyst-model alone is not enough: give --model, or --generator-model too";
+            return Err(Usage(text.to_owned()).into());
+        }
         let recorded = models::without_configuration(&task.name, &task.hash, &task.target.to_string())?;
         return Ok(Models { generator: recorded.clone(), analyst: recorded });
     };
@@ -270,7 +287,11 @@ fn rules(settings: &Resolved, hooks: &[Hook], measured: bool, confirm: bool) -> 
     let count = |when| hooks.iter().filter(|hook| hook.on == when).count();
     let samples = settings.samples.get();
     Rules {
-        iterations: settings.iterations.get(),
+        // Samples know nothing of each other: as many as were asked for.
+        iterations: match settings.strategy {
+            config::Strategy::Sample => samples,
+            _ => settings.iterations.get(),
+        },
         strategy: match settings.strategy {
             config::Strategy::Refine => Strategy::Refine,
             config::Strategy::Single => Strategy::Single,

@@ -175,7 +175,7 @@ macro_rules! settings {
 pub(super) use settings;
 
 pub(super) const TEMPLATE_START: &str = "\
-# Settings of kforge for this folder. Flags win over this file, this file over the user's own, that over the defaults.
+# Settings of `kforge optimize` for this folder; other commands have flags only. Flags win over this file, this file over the user's own, that over the defaults.
 # Lists add up. Take the # away from a line to change it. `kforge config` shows what holds, and where it comes from.
 
 # ---- defaults ----

@@ -26,7 +26,7 @@ layers::settings! {
         target: Target = Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() };
         /// How candidates follow one another: refine, single, sample, sample-refine or beam.
         strategy: Strategy = Strategy::Refine;
-        /// Candidates of one run, or of one branch where there are several.
+        /// Candidates of one run, whatever the strategy.
         iterations: NonZeroU32 = nonzero(10);
         /// Candidates that know nothing of one another, for sample and sample-refine.
         samples: NonZeroU32 = nonzero(4);
@@ -49,23 +49,23 @@ layers::settings! {
     switches {
         /// One agent in both roles: the generator reads the measurements itself.
         self_refine;
-        /// Only repair what is wrong, do not optimise.
+        /// The analyst helps to repair, but recommends nothing once a candidate is correct.
         correction_only;
-        /// Only optimise; a candidate that is wrong is not repaired.
+        /// The analyst recommends, but says nothing about candidates that are wrong.
         optimisation_only;
         /// Show the analyst no profile.
         no_profile;
-        /// Show the analyst all metrics of a profile instead of the chosen ones.
+        /// Show the analyst whole reports of the profilers, not only the findings with their numbers.
         all_metrics;
     }
     // Settings that may be missing, with an example.
     optional {
         /// The model of both agents.
-        model: String, "\"openai/gpt-5\"";
+        model: String, "\"gpt-5\"";
         /// The model that writes candidates, where it is another one.
-        generator_model: String, "\"anthropic/claude-opus-4\"";
+        generator_model: String, "\"anthropic:claude-opus-4-5\"";
         /// The model that reads measurements, where it is another one.
-        analyst_model: String, "\"openai/gpt-5-mini\"";
+        analyst_model: String, "\"gpt-5-mini\"";
         /// How much a model thinks before it answers: minimal, low, medium or high.
         effort: Effort, "\"medium\"";
         /// How freely a model samples, 0 to 2; some models take none.
@@ -82,7 +82,7 @@ layers::settings! {
         plateau: NonZeroU32, "4";
         /// Stop within this fraction of the physical floor: 0.1 is 10 % above what the hardware allows.
         near_floor: Positive, "0.1";
-        /// Lowest precision allowed: strict (the inputs' own), tf32, or mixed (bf16 multiply, fp32 accumulate).
+        /// Lowest precision allowed: strict (fp32), tf32, or mixed (bf16 multiply, fp32 accumulate); the problem's contract, else the inputs' own, where nothing is said.
         precision: Precision, "\"tf32\"";
         /// Threads of every arm, instead of all cores.
         threads: NonZeroUsize, "8";
@@ -97,7 +97,9 @@ layers::settings! {
         off: RuleName [long = "allow-rule", value_name = "RULE"], "[\"fast_math\"]";
         /// Packages that candidates may import beside those of the target.
         imports: String [long = "allow-import", value_name = "PACKAGE"], "[\"einops\"]";
-        /// Commands that run after each evaluation or at the end, without a shell. Read those in files that others wrote.
+        /// Commands that run after each correct candidate or at the end, without a shell. Each gets the path of a JSON file as
+        /// its last argument and may print {"score": 1.9, "measurements": {"watts": 80}} as its last line: the score then takes
+        /// the place of the speedup. Read those in files that others wrote.
         hook: Hook [skip], "";
     }
 }
@@ -124,7 +126,7 @@ impl Resolved {
     /// Settings that are fine by themselves, but not together.
     fn check(&self) -> Result<(), ConfigError> {
         if self.correction_only && self.optimisation_only {
-            let text = "correction_only and optimisation_only leave nothing to do: switch one of them off";
+            let text = "correction_only and optimisation_only together leave the analyst nothing to do: switch one of them off";
             return Err(ConfigError::Together(text.to_owned()));
         }
         if self.no_profile && self.all_metrics {

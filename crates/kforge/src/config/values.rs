@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Strategy {
-    /// One candidate after another, each from what was measured of the last.
+    /// One candidate after another, each from an earlier one (see base).
     Refine,
     /// One candidate.
     Single,
@@ -27,7 +27,7 @@ pub(crate) enum Strategy {
 pub(crate) enum Base {
     /// The fastest correct one.
     Best,
-    /// The last correct one.
+    /// The last one that has a reply, correct or not.
     Latest,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Hook {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum HookEvent {
-    /// A candidate was judged.
+    /// A candidate was judged and is correct.
     Evaluation,
     /// The run is over.
     End,

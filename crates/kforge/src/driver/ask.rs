@@ -1,12 +1,16 @@
 //! One request to a model, within the budgets.
 
 use super::{Driver, Progress, inputs::Conversation};
-use crate::run::event::{CallFailure, Event, Role, StopReason};
-use kforge_models::{CallError, CallErrorKind, Effort, Label, Prices, Request, Watch, estimate_tokens};
+use crate::run::event::{CallFailure, Estimate, Event, Role, StopReason};
+use kforge_models::{CallError, CallErrorKind, Effort, Label, Prices, Request, Watch};
 use std::time::{Duration, Instant};
 
 /// Fewer tokens than this are not worth asking for.
 const LEAST_OUTPUT: u64 = 512;
+/// No reply is longer than this, nearly.
+const USUAL_MOST: u64 = 32_768;
+/// A limit that is said to be lifted already, or in years, is misread.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 /// Where a limit does not say when it is lifted.
 const UNKNOWN_PAUSE: Duration = Duration::from_mins(15);
 
@@ -53,6 +57,7 @@ impl Driver<'_> {
             Ok(limit) => limit,
             Err((reason, text)) => return self.record(Event::Stopped { reason, text }),
         };
+        let conversation_tokens = conversation.tokens();
         let request = Request {
             label: Label {
                 problem: self.task.name.clone(),
@@ -71,7 +76,9 @@ impl Driver<'_> {
         self.artifacts.prompt(attempt, role, ordinal, &request)?;
         let texts: Vec<&str> = request.turns.iter().map(|turn| turn.text.as_str()).chain([&*request.system]).collect();
         let prompt_hash = kforge_types::short_hash(&texts);
-        self.record(Event::Asked { attempt, role, ordinal, prompt_hash })?;
+        let input = conversation_tokens;
+        let usd = params.prices.map_or(0.0, |prices| input as f64 * prices.input / 1e6);
+        self.record(Event::Asked { attempt, role, ordinal, prompt_hash, estimate: Estimate { input, usd } })?;
         let what = format!("the {} writes", role.name());
         self.progress.stage(&format!("asking the {} ({})", role.name(), model.name()));
         let patience = Patience { progress: self.progress, what, until: self.deadline() };
@@ -83,7 +90,9 @@ impl Driver<'_> {
 
     fn failed(&mut self, attempt: u32, role: Role, ordinal: u32, error: &CallError) -> anyhow::Result<()> {
         let pause = match error.kind {
-            CallErrorKind::LimitReached { lifted_in } => Some(lifted_in.unwrap_or(UNKNOWN_PAUSE)),
+            CallErrorKind::LimitReached { lifted_in } => {
+                Some(lifted_in.unwrap_or(UNKNOWN_PAUSE).clamp(self.least_pause, LONGEST_PAUSE))
+            }
             _ => None,
         };
         let failure = CallFailure {
@@ -121,8 +130,8 @@ impl Driver<'_> {
 
     /// How long the reply may be so that no cap is passed; what the model itself allows is the registry's business.
     fn affordable(&self, conversation: &Conversation, params: &Params) -> Result<Option<u64>, (StopReason, String)> {
-        let said = conversation.turns.iter().map(|turn| estimate_tokens(&turn.text)).sum::<u64>();
-        let input = estimate_tokens(&conversation.system) + said;
+        // Code has more tokens than its length suggests.
+        let input = conversation.tokens() * 13 / 10;
         let spend = &self.history.spend;
         let mut most = params.max_output_tokens;
         if let Some(limit) = self.rules.limits.tokens {
@@ -131,19 +140,30 @@ impl Driver<'_> {
                 let text = format!("{} of {limit} tokens used; the next call needs more than is left", spend.tokens());
                 return Err((StopReason::Tokens, text));
             }
-            most = Some(most.map_or(left, |most| most.min(left)));
+            most = shortened(most, left);
         }
         if let (Some(limit), Some(prices)) = (self.rules.limits.usd, &params.prices) {
             let left = limit - spend.usd - input as f64 * prices.input / 1e6;
-            let tokens =
-                if prices.output > 0.0 { (left / prices.output * 1e6).clamp(0.0, 1e12) as u64 } else { u64::MAX };
+            let tokens = match (left > 0.0, prices.output > 0.0) {
+                (false, _) => 0,
+                (true, false) => u64::MAX,
+                (true, true) => (left / prices.output * 1e6).clamp(0.0, 1e12) as u64,
+            };
             if tokens < LEAST_OUTPUT {
                 let text = format!("${:.4} of ${limit:.2} spent; the next call may cost more than is left", spend.usd);
                 return Err((StopReason::Dollars, text));
             }
-            most = Some(most.map_or(tokens, |most| most.min(tokens)));
+            most = shortened(most, tokens);
         }
         Ok(most)
+    }
+}
+
+/// A cap shortens the reply only where it is near: servers refuse limits that are larger than a model can give.
+fn shortened(most: Option<u64>, left: u64) -> Option<u64> {
+    match most {
+        Some(most) => Some(most.min(left)),
+        None => (left < USUAL_MOST).then_some(left),
     }
 }
 

@@ -1,6 +1,10 @@
 //! From a reply to a verdict: find the candidate, ask the source rules, have it judged.
 
-use super::{Progress, Task, evaluator::Evaluator, inputs::Material};
+use super::{
+    Progress, Task,
+    evaluator::{Evaluator, GaveUp},
+    inputs::Material,
+};
 use crate::{
     refusal::Refused,
     reply::{ExtractError, extract},
@@ -31,7 +35,13 @@ pub(crate) fn judge(
     let name = format!("attempt {attempt}");
     let result = match (&read.source, &read.refused) {
         (Some(source), None) => {
-            let mut result = evaluator.judge(&name, source, progress)?;
+            let mut result = match evaluator.judge(&name, source, progress) {
+                Err(error) if error.is::<GaveUp>() => {
+                    let verdict = Verdict::of(Kind::Protocol, error.to_string());
+                    refused(&name, source, task, material, Vec::new(), verdict)
+                }
+                judged => judged?,
+            };
             result.findings.clone_from(&read.findings);
             result
         }

@@ -14,6 +14,18 @@ pub(crate) trait Evaluator {
     fn confirm(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult>;
 }
 
+/// The machinery failed twice on one candidate and works otherwise: the run goes on without that candidate.
+#[derive(Debug)]
+pub(crate) struct GaveUp(pub(crate) String);
+
+impl std::fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the evaluator failed on this candidate twice: {}", self.0)
+    }
+}
+
+impl std::error::Error for GaveUp {}
+
 /// A session of `kforge-exec` that is made when it is needed.
 pub(crate) struct LiveEvaluator {
     options: EvalOptions,
@@ -43,13 +55,21 @@ impl Evaluator for LiveEvaluator {
             Err(error) => {
                 tracing::warn!("the evaluator failed and is started anew: {error}");
                 self.session = None;
-                Ok(self.session(observer)?.judge(name, source, observer)?)
+                let again = self.session(observer)?.judge(name, source, observer);
+                again.map_err(|error| {
+                    self.session = None;
+                    GaveUp(error.to_string()).into()
+                })
             }
         }
     }
 
     fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile> {
-        Ok(self.session(observer)?.profile(source, time_us, observer)?)
+        let profile = self.session(observer)?.profile(source, time_us, observer);
+        if profile.is_err() {
+            self.session = None;
+        }
+        Ok(profile?)
     }
 
     fn confirm(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {

@@ -11,7 +11,7 @@ use crate::{
         history::{Answer, Attempt, History},
     },
 };
-use kforge_models::{Speaker, Turn};
+use kforge_models::{Speaker, Turn, estimate_tokens};
 use kforge_types::{Contract, DeviceInfo, Profile, Versions};
 
 /// What stays the same over a run and is not the problem itself.
@@ -41,6 +41,11 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
+    pub(crate) fn tokens(&self) -> u64 {
+        let turns: u64 = self.turns.iter().map(|turn| estimate_tokens(&turn.text)).sum();
+        estimate_tokens(&self.system) + turns
+    }
+
     fn of(rendered: Rendered) -> Self {
         Self { system: rendered.system, turns: vec![user(rendered.user)] }
     }

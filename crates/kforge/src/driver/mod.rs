@@ -31,7 +31,11 @@ use crate::{
 use evaluator::Evaluator;
 use hooks::Hook;
 use kforge_models::Model;
-use std::{sync::Arc, time::Instant};
+use kforge_types::{Profile, ProfileSource};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Told of every event and of what is going on, for people who wait.
 pub(crate) trait Progress: kforge_exec::Observer + Sync {
@@ -72,6 +76,15 @@ pub(crate) struct Driver<'a> {
     pub(crate) begun: Instant,
     /// Seconds that earlier processes worked on this run.
     pub(crate) elapsed_before: f64,
+    /// How long a limit pauses the run at the least.
+    pub(crate) least_pause: Duration,
+}
+
+const FULL_DISK_TRIES: u32 = 60;
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(5);
+
+fn is_full(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::StorageFull)
 }
 
 impl Driver<'_> {
@@ -113,11 +126,25 @@ impl Driver<'_> {
 
     /// On disk first, then known.
     fn record(&mut self, event: Event) -> anyhow::Result<()> {
-        let line = self.journal.append(event)?;
+        let line = self.append(event)?;
         self.history.apply(&line);
         self.artifacts.write(&line, &self.history)?;
         self.progress.event(&line, &self.history);
         Ok(())
+    }
+
+    /// A full disk may become less full, and what is to be written may be paid for.
+    fn append(&mut self, event: Event) -> anyhow::Result<Line> {
+        for _ in 0..FULL_DISK_TRIES {
+            match self.journal.append(event.clone()) {
+                Err(error) if is_full(&error) => {
+                    self.progress.note(&format!("{error:#}; trying again for a while"));
+                    std::thread::sleep(FULL_DISK_PAUSE);
+                }
+                done => return done,
+            }
+        }
+        self.journal.append(event)
     }
 
     fn profile(&mut self, attempt: u32) -> anyhow::Result<()> {
@@ -125,7 +152,12 @@ impl Driver<'_> {
         let source = found.and_then(|a| a.source()).unwrap_or_default().to_owned();
         let time_us = found.and_then(|a| a.result()?.candidate.as_ref().map(|timing| timing.median_us));
         let begun = Instant::now();
-        let profile = self.evaluator.profile(&source, time_us, self.progress)?;
+        let profile = self.evaluator.profile(&source, time_us, self.progress).unwrap_or_else(|error| {
+            self.progress.note(&format!("no profile: {error:#}"));
+            let source =
+                ProfileSource { name: "profile".to_owned(), had: false, detail: format!("{error:#}"), seconds: 0.0 };
+            Profile { sources: vec![source], ..Profile::default() }
+        });
         self.record(Event::Profiled { attempt, profile, seconds: begun.elapsed().as_secs_f64() })
     }
 
@@ -175,7 +207,9 @@ impl Driver<'_> {
     fn confirm(&mut self, attempt: u32) -> anyhow::Result<()> {
         self.progress.stage("judging the winner again in a fresh process");
         let source = self.history.attempt(attempt).and_then(|a| a.source()).unwrap_or_default().to_owned();
-        let result = self.evaluator.confirm(&format!("attempt {attempt}"), &source, self.progress)?;
-        self.record(Event::Confirmed { attempt, result: Box::new(result) })
+        match self.evaluator.confirm(&format!("attempt {attempt}"), &source, self.progress) {
+            Ok(result) => self.record(Event::Confirmed { attempt, result: Box::new(result) }),
+            Err(error) => self.record(Event::Unconfirmed { attempt, why: format!("{error:#}") }),
+        }
     }
 }

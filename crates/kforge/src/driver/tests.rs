@@ -30,6 +30,7 @@ struct Story {
     analyst: Vec<String>,
     calls: AtomicU32,
     usd: Option<f64>,
+    billed: bool,
 }
 
 impl Story {
@@ -40,6 +41,7 @@ impl Story {
             analyst: vec![analyst.to_owned()],
             calls: AtomicU32::new(0),
             usd: Some(0.01),
+            billed: false,
         }
     }
 
@@ -67,7 +69,7 @@ impl Model for Story {
             kind,
             text: "the script says so".to_owned(),
             attempts: 1,
-            may_be_billed: false,
+            may_be_billed: self.billed,
         })?;
         Ok(Reply {
             text,
@@ -302,6 +304,87 @@ fn a_limit_pauses_the_run_and_the_same_call_is_made_again() {
     let history = go(folder.path(), &setup, &UNDISTURBED).unwrap();
     assert_eq!((history.attempts.len(), history.attempts[0].calls.len()), (1, 1));
     assert!(history.attempts[0].is_correct());
+}
+
+#[test]
+fn a_candidate_that_breaks_the_evaluator_costs_one_attempt() {
+    let history = whole(&Rules { iterations: 2, ..rules() }, Story::new(&["breaks it", "speedup 1.5"]));
+    assert_eq!(history.attempts[0].result().unwrap().kind, Some(kforge_types::Kind::Protocol));
+    assert_eq!(history.best().unwrap().id, 2);
+}
+
+#[test]
+fn a_cap_on_the_last_attempt_holds_and_can_be_raised() {
+    let prompts = prompts();
+    let folder = tempfile::tempdir().unwrap();
+    let model = Arc::new(Story::new(&["speedup 1.5", "speedup 1.6"]));
+    let mut poor = Rules { iterations: 2, plateau: 1, ..rules() };
+    // One generator and one analyst at a cent each; the second generator is not to be asked.
+    poor.limits.usd = Some(0.02);
+    let first = go(folder.path(), &setup(&poor, &model, &prompts), &UNDISTURBED).unwrap();
+    assert_eq!((first.stopped.clone().unwrap().0, model.calls()), (StopReason::Dollars, 2));
+    poor.limits.usd = Some(1.0);
+    let second = go(folder.path(), &setup(&poor, &model, &prompts), &UNDISTURBED).unwrap();
+    assert_eq!((second.attempts.len(), second.best().unwrap().id), (2, 2));
+}
+
+#[test]
+fn a_reply_without_a_price_ends_a_run_that_is_capped_in_dollars() {
+    let mut model = Story::new(&["speedup 1.5"]);
+    model.usd = None;
+    let mut capped = rules();
+    capped.limits.usd = Some(5.0);
+    assert_eq!(stopped(&capped, model), (StopReason::Dollars, 1));
+}
+
+#[test]
+fn an_analyst_that_cannot_be_asked_ends_the_run_too() {
+    struct Keyless(Story);
+    impl Model for Keyless {
+        fn name(&self) -> &'static str {
+            "keyless"
+        }
+
+        fn ask(&self, request: &Request, watch: &dyn Watch) -> Result<Reply, CallError> {
+            if request.label.role == "analyst" {
+                let text = "set the key".to_owned();
+                return Err(CallError { kind: CallErrorKind::NoKey, text, attempts: 0, may_be_billed: false });
+            }
+            self.0.ask(request, watch)
+        }
+    }
+    let (prompts, rules) = (prompts(), rules());
+    let folder = tempfile::tempdir().unwrap();
+    let model = Arc::new(Keyless(Story::new(&["speedup 1.5"])));
+    let setup = Setup { rules: &rules, model, hooks: &[], params: Params::default(), prompts: &prompts };
+    let history = go(folder.path(), &setup, &UNDISTURBED).unwrap();
+    assert_eq!((history.stopped.clone().unwrap().0, history.attempts.len()), (StopReason::Model, 2));
+    assert_eq!(history.best().unwrap().id, 1);
+}
+
+#[test]
+fn calls_that_may_be_billed_without_a_reply_are_charged() {
+    let mut model = Story::new(&["speedup 1.5"]);
+    model.generator.insert(0, Err(CallErrorKind::Cut));
+    model.billed = true;
+    let history = whole(&Rules { iterations: 1, ..rules() }, model);
+    assert!(history.spend.input > 500 && history.spend.estimated == 1, "{:?}", history.spend);
+}
+
+#[test]
+fn an_attempt_whose_script_failed_does_not_win_by_another_measure() {
+    let script = r#"case "$(cat "$0")" in *'"attempt": 1'*) echo '{"score": 0.5}';; *) exit 1;; esac"#;
+    let hooks = [Hook {
+        on: When::Evaluation,
+        command: vec!["sh".to_owned(), "-c".to_owned(), format!("{script} #")],
+        timeout: Duration::from_secs(5),
+    }];
+    let rules = Rules { iterations: 2, hooks_after_evaluation: 1, ..rules() };
+    let (model, prompts) = (Arc::new(Story::new(&["speedup 1.5", "speedup 3.0"])), prompts());
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { hooks: &hooks, ..setup(&rules, &model, &prompts) };
+    let history = go(folder.path(), &setup, &UNDISTURBED).unwrap();
+    assert_eq!(history.best().unwrap().id, 1, "{:?}", history.attempts.iter().map(|a| &a.hooks).collect::<Vec<_>>());
 }
 
 #[test]

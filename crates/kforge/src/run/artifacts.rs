@@ -102,7 +102,11 @@ impl Artifacts {
 
     /// The winner, its evidence, and a file that needs kforge no more.
     pub(crate) fn finish(&self, history: &History, best: Option<u32>) -> anyhow::Result<()> {
-        let Some(best) = best else { return Ok(()) };
+        let Some(best) = best else {
+            // What was there has been disproved since.
+            let _ = std::fs::remove_dir_all(self.best_folder());
+            return Ok(());
+        };
         self.best(history, best)?;
         let source = history.attempt(best).and_then(|attempt| attempt.source()).unwrap_or_default();
         let headline =

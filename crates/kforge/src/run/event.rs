@@ -29,7 +29,14 @@ pub(crate) enum Event {
     /// The candidate of an attempt was profiled, for the analyst.
     Profiled { attempt: u32, profile: Profile, seconds: f64 },
     /// A request is on its way.
-    Asked { attempt: u32, role: Role, ordinal: u32, prompt_hash: String },
+    Asked {
+        attempt: u32,
+        role: Role,
+        ordinal: u32,
+        prompt_hash: String,
+        #[serde(default)]
+        estimate: Estimate,
+    },
     /// A reply was received and paid for.
     Replied { attempt: u32, role: Role, ordinal: u32, reply: Reply },
     /// A request ended without a reply.
@@ -42,10 +49,31 @@ pub(crate) enum Event {
     Hooked { attempt: Option<u32>, hook: usize, report: HookReport },
     /// The winner was judged once more, with new secret inputs in a fresh process.
     Confirmed { attempt: u32, result: Box<EvalResult> },
+    /// The winner could not be judged again.
+    Unconfirmed { attempt: u32, why: String },
     /// No more attempts.
     Stopped { reason: StopReason, text: String },
     /// All that follows the last attempt is done too.
     Finished { best: Option<u32> },
+}
+
+impl Event {
+    /// Which attempt it belongs to.
+    pub(crate) fn attempt(&self) -> Option<u32> {
+        match self {
+            Self::Planned { attempt, .. }
+            | Self::Profiled { attempt, .. }
+            | Self::Asked { attempt, .. }
+            | Self::Replied { attempt, .. }
+            | Self::CallFailed { attempt, .. }
+            | Self::Advised { attempt, .. }
+            | Self::Judged { attempt, .. }
+            | Self::Confirmed { attempt, .. }
+            | Self::Unconfirmed { attempt, .. } => Some(*attempt),
+            Self::Hooked { attempt, .. } => *attempt,
+            Self::Started(_) | Self::Resumed { .. } | Self::Stopped { .. } | Self::Finished { .. } => None,
+        }
+    }
 }
 
 /// What a run is about.
@@ -76,6 +104,14 @@ impl Role {
             Self::Analyst => "analyst",
         }
     }
+}
+
+/// What a prompt is thought to cost, should no reply say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Estimate {
+    pub(crate) input: u64,
+    /// 0 where the price is not known.
+    pub(crate) usd: f64,
 }
 
 /// What an attempt is to do.
@@ -211,11 +247,13 @@ pub(crate) struct Spend {
 
 impl Spend {
     pub(crate) fn add(&mut self, usage: &Usage, usd: Option<f64>, seconds: f64) {
+        // Servers say what they like: no count may wrap.
+        let sum = |kept: u64, more: Option<u64>| kept.saturating_add(more.unwrap_or(0));
         self.calls += 1;
-        self.input += usage.input.unwrap_or(0);
-        self.cached_input += usage.cached_input.unwrap_or(0);
-        self.output += usage.output.unwrap_or(0);
-        self.reasoning += usage.reasoning.unwrap_or(0);
+        self.input = sum(self.input, usage.input);
+        self.cached_input = sum(self.cached_input, usage.cached_input);
+        self.output = sum(self.output, usage.output);
+        self.reasoning = sum(self.reasoning, usage.reasoning);
         self.usd += usd.unwrap_or(0.0);
         self.unpriced += u32::from(usd.is_none());
         self.estimated += u32::from(usage.estimated);
@@ -223,6 +261,6 @@ impl Spend {
     }
 
     pub(crate) fn tokens(&self) -> u64 {
-        self.input + self.output
+        self.input.saturating_add(self.output)
     }
 }

@@ -2,7 +2,10 @@
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 const FILE: &str = "run.toml";
 const VERSION: u32 = 1;
@@ -39,7 +42,7 @@ pub(crate) struct Extras {
     /// Append a text to prompts: FILE[@ITERATIONS], or analyst=FILE[@ITERATIONS].
     #[arg(long, value_name = "FILE[@RANGE]")]
     pub(crate) prompt_append: Vec<String>,
-    /// Show the generator a file or all text files of a folder: PATH[@ITERATIONS].
+    /// Show both agents a file or all text files of a folder: PATH[@ITERATIONS].
     #[arg(long, value_name = "PATH[@RANGE]")]
     pub(crate) aux: Vec<String>,
     /// A working implementation for another accelerator, to be translated.
@@ -70,7 +73,13 @@ impl RunFile {
     pub(crate) fn write(&self, run: &Path) -> anyhow::Result<()> {
         let path = run.join(FILE);
         let text = toml::to_string(self).context("writing run.toml")?;
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        let write = || -> std::io::Result<()> {
+            let temporary = run.join(".run.toml.new");
+            let mut file = std::fs::File::create(&temporary)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+            std::fs::rename(temporary, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
     }
 
     pub(crate) fn read(run: &Path) -> anyhow::Result<Self> {

@@ -1,7 +1,9 @@
 //! What has happened so far: a fold of the events, and nothing else.
 
-use super::event::{Advice, CallFailure, Event, HookReport, Judged, Line, Plan, Role, Spend, Start, StopReason};
-use kforge_models::Reply;
+use super::event::{
+    Advice, CallFailure, Estimate, Event, HookReport, Judged, Line, Plan, Role, Spend, Start, StopReason,
+};
+use kforge_models::{Reply, Usage};
 use kforge_types::{EvalResult, Profile, State};
 
 /// The state of a run.
@@ -13,6 +15,8 @@ pub(crate) struct History {
     pub(crate) confirmed: Option<(u32, EvalResult)>,
     pub(crate) end_hooks: Vec<HookReport>,
     pub(crate) finished: bool,
+    /// The winner could not be judged again.
+    pub(crate) unconfirmed: bool,
     /// A process went on after the run had been stopped: what stopped it may not hold any more.
     pub(crate) reconsider: bool,
     /// Failures of attempts up to this one do not count as reasons to stop: somebody went on knowing them.
@@ -24,6 +28,8 @@ pub(crate) struct History {
     pub(crate) spend: Spend,
     /// Seconds in which some process worked on this run.
     pub(crate) active_s: f64,
+    /// What the request in flight is thought to cost by itself.
+    asked: Estimate,
     last_at: Option<jiff::Timestamp>,
     events: u64,
 }
@@ -97,7 +103,7 @@ impl Attempt {
     }
 
     pub(crate) fn result(&self) -> Option<&EvalResult> {
-        self.judged.as_ref().map(|judged| &judged.result)
+        self.disproved.as_ref().or(self.judged.as_ref().map(|judged| &judged.result))
     }
 
     pub(crate) fn source(&self) -> Option<&str> {
@@ -110,11 +116,21 @@ impl Attempt {
 
     /// What attempts are ranked by: what a hook says, else the speedup, else that it is correct at all.
     pub(crate) fn score(&self) -> Option<f64> {
-        if !self.is_correct() || self.disproved.is_some() {
+        if !self.is_correct() {
             return None;
         }
-        let of_hook = self.hooks.iter().rev().find_map(|report| report.score);
-        Some(of_hook.or(self.result().and_then(|result| result.speedup)).unwrap_or(0.0))
+        Some(self.hook_score().or(self.result().and_then(|result| result.speedup)).unwrap_or(0.0))
+    }
+
+    /// What a user's script says it is worth.
+    pub(crate) fn hook_score(&self) -> Option<f64> {
+        self.hooks.iter().rev().find_map(|report| report.score)
+    }
+
+    /// A model that could not be asked at all leaves no attempt behind that would count.
+    fn counts(&self) -> bool {
+        let last = self.last_call(Role::Generator).map(|call| &call.answer);
+        !matches!(last, Some(Answer::Failed(failure)) if failure.fatal)
     }
 }
 
@@ -137,7 +153,10 @@ impl History {
         match line.event.clone() {
             Event::Started(start) => self.start = Some(*start),
             Event::Resumed { .. } => {
-                self.lost_calls += u32::from(self.in_flight.take().is_some());
+                if self.in_flight.take().is_some() {
+                    self.lost_calls += 1;
+                    self.charge(self.asked, 1);
+                }
                 self.reconsider = true;
                 self.forgiven = self.attempts.len() as u32;
             }
@@ -146,7 +165,8 @@ impl History {
                 self.attempts.push(Attempt::new(attempt, plan));
             }
             Event::Profiled { attempt, profile, .. } => self.with(attempt, |a| a.profile = Some(profile)),
-            Event::Asked { attempt, role, ordinal, .. } => {
+            Event::Asked { attempt, role, ordinal, estimate, .. } => {
+                self.asked = estimate;
                 self.goes_on();
                 self.in_flight = Some((attempt, role, ordinal));
                 self.with(attempt, |a| {
@@ -165,6 +185,9 @@ impl History {
             }
             Event::CallFailed { attempt, role, ordinal, failure } => {
                 self.in_flight = None;
+                if failure.may_be_billed {
+                    self.charge(self.asked, failure.attempts.max(1));
+                }
                 self.with(attempt, |a| a.answer(role, ordinal, Answer::Failed(failure)));
             }
             Event::Advised { attempt, advice, .. } => {
@@ -177,6 +200,7 @@ impl History {
                 self.confirmed = Some((attempt, *result));
             }
             Event::Confirmed { attempt, result } => self.with(attempt, |a| a.disproved = Some(*result)),
+            Event::Unconfirmed { .. } => self.unconfirmed = true,
             Event::Stopped { reason, text } => {
                 self.stopped = Some((reason, text));
                 self.reconsider = false;
@@ -185,10 +209,19 @@ impl History {
         }
     }
 
+    /// What a call without a reply may have cost.
+    fn charge(&mut self, estimate: Estimate, times: u32) {
+        for _ in 0..times {
+            let usage = Usage { input: Some(estimate.input), output: Some(0), estimated: true, ..Usage::default() };
+            self.spend.add(&usage, Some(estimate.usd), 0.0);
+        }
+    }
+
     /// What was said at the end of a run holds no more once it goes on.
     fn goes_on(&mut self) {
         if self.stopped.take().is_some() {
             self.confirmed = None;
+            self.unconfirmed = false;
             self.end_hooks.clear();
             self.finished = false;
         }
@@ -209,9 +242,18 @@ impl History {
         self.ranked().into_iter().next()
     }
 
-    /// Correct attempts, the best first.
+    /// Attempts that count against the limit on iterations.
+    pub(crate) fn made(&self) -> u32 {
+        self.attempts.iter().filter(|attempt| attempt.counts()).count() as u32
+    }
+
+    /// Correct attempts, the best first. Where scripts give scores, an attempt whose script gave none cannot win by
+    /// another measure.
     pub(crate) fn ranked(&self) -> Vec<&Attempt> {
-        let mut correct: Vec<&Attempt> = self.attempts.iter().filter(|a| a.score().is_some()).collect();
+        let scored = self.attempts.iter().any(|a| a.score().is_some() && a.hook_score().is_some());
+        let comparable = |a: &&Attempt| !scored || a.hook_score().is_some();
+        let mut correct: Vec<&Attempt> =
+            self.attempts.iter().filter(|a| a.score().is_some()).filter(comparable).collect();
         correct
             .sort_by(|a, b| f64::total_cmp(&b.score().unwrap_or(0.0), &a.score().unwrap_or(0.0)).then(a.id.cmp(&b.id)));
         correct

@@ -57,9 +57,16 @@ impl Journal {
     pub(crate) fn append(&mut self, event: Event) -> anyhow::Result<Line> {
         let line = Line { v: VERSION, seq: self.next, at: jiff::Timestamp::now(), event };
         let mut text = serde_json::to_string(&line)?;
+        // What cannot be read back must not get in: it would take the whole run with it.
+        serde_json::from_str::<Line>(&text).context("an event that cannot be read back; please report this")?;
         text.push('\n');
+        let before = self.file.metadata().map_or(0, |metadata| metadata.len());
         let write = |file: &mut File| file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
-        write(&mut self.file).with_context(|| {
+        let written = write(&mut self.file);
+        if written.is_err() {
+            let _ = self.file.set_len(before);
+        }
+        written.with_context(|| {
             format!(
                 "cannot write to {}: what is in it is safe; make room and go on with `kforge resume {}`",
                 self.path.display(),

@@ -1,7 +1,11 @@
 //! The single next thing to do. The driver does it, appends what came of it, and asks again; after a crash the same
 //! history gives the same answer, so resuming is nothing but asking.
 
-use super::{Rules, stop::stop, strategy::plan};
+use super::{
+    Rules,
+    stop::{cap, stop},
+    strategy::plan,
+};
 use crate::run::{
     event::{Advice, Plan, Role, StopReason},
     history::{Advised, Answer, Attempt, History},
@@ -54,9 +58,9 @@ pub(crate) fn next(history: &History, rules: &Rules, elapsed_s: f64) -> Action {
     if let Some(attempt) = history.attempts.last()
         && let Some(action) = within(history, attempt, rules)
     {
-        // Money and time are looked at before each call, not only between attempts.
-        let asks = matches!(action, Action::Ask { .. });
-        return match stop(history, rules, elapsed_s).filter(|(reason, _)| asks && is_cap(*reason)) {
+        // Money and time are looked at before each call and profile, not only between attempts.
+        let costs = matches!(action, Action::Ask { .. } | Action::Profile { .. });
+        return match cap(history, rules, elapsed_s).filter(|_| costs) {
             Some((reason, text)) => Action::Stop { reason, text },
             None => action,
         };
@@ -73,11 +77,11 @@ pub(crate) fn next(history: &History, rules: &Rules, elapsed_s: f64) -> Action {
 /// Whether a limit that ended the run has been raised since.
 fn may_go_on(history: &History, rules: &Rules, elapsed_s: f64) -> bool {
     let unfinished = history.attempts.last().is_some_and(|attempt| attempt.judged.is_none());
-    stop(history, rules, elapsed_s).is_none() && (unfinished || plan(history, rules).is_some())
-}
-
-fn is_cap(reason: StopReason) -> bool {
-    matches!(reason, StopReason::Dollars | StopReason::Tokens | StopReason::Time)
+    if unfinished {
+        cap(history, rules, elapsed_s).is_none()
+    } else {
+        stop(history, rules, elapsed_s).is_none() && plan(history, rules).is_some()
+    }
 }
 
 /// What is left to do for the attempt at hand.
@@ -119,7 +123,7 @@ fn ask_or(history: &History, attempt: &Attempt, role: Role, with_answer: Action)
 
 fn after_the_last(history: &History, rules: &Rules) -> Action {
     let best = history.best().map(|attempt| attempt.id);
-    if let Some(attempt) = best.filter(|_| rules.confirm && history.confirmed.is_none()) {
+    if let Some(attempt) = best.filter(|_| rules.confirm && history.confirmed.is_none() && !history.unconfirmed) {
         return Action::Confirm { attempt };
     }
     if history.end_hooks.len() < rules.hooks_at_end {

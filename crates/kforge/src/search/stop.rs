@@ -1,42 +1,58 @@
 //! When to stop. Every rule has its reason in words, since people see it.
 
 use super::Rules;
-use crate::run::{event::StopReason, history::History};
+use crate::run::{
+    event::StopReason,
+    history::{Answer, History},
+};
 
 /// A kernel must be better by this much to count as progress.
 const PROGRESS: f64 = 1.01;
 
-/// The first rule that says stop. `elapsed_s` is the time that processes have worked on this run.
+/// The first rule that says that no further attempt is begun.
 pub(crate) fn stop(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(StopReason, String)> {
-    let made = history.attempts.len() as u32;
-    if let Some(failure) = fatal_failure(history) {
-        return Some((StopReason::Model, failure));
+    if let Some(cap) = cap(history, rules, elapsed_s) {
+        return Some(cap);
     }
     if !rules.measured && history.best().is_some() {
         return Some((StopReason::Exhausted, "correct, and nothing can be timed on this machine".to_owned()));
     }
+    let made = history.made();
     if made >= rules.iterations {
         return Some((StopReason::Iterations, format!("{made} of {} iterations made", rules.iterations)));
-    }
-    if let Some(limit) = rules.limits.usd.filter(|limit| history.spend.usd >= *limit) {
-        return Some((StopReason::Dollars, format!("${:.4} of ${limit:.2} spent", history.spend.usd)));
-    }
-    if let Some(limit) = rules.limits.tokens.filter(|limit| history.spend.tokens() >= *limit) {
-        return Some((StopReason::Tokens, format!("{} of {limit} tokens used", history.spend.tokens())));
-    }
-    if let Some(limit) = rules.limits.seconds.filter(|limit| elapsed_s >= *limit) {
-        return Some((StopReason::Time, format!("{elapsed_s:.0} of {limit:.0} s used")));
     }
     plateau(history, rules).or_else(|| near_floor(history, rules))
 }
 
+/// What ends an attempt in the middle, too: money, time, and models that cannot be asked. `elapsed_s` is the time that
+/// processes have worked on this run.
+pub(crate) fn cap(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(StopReason, String)> {
+    if let Some(failure) = fatal_failure(history) {
+        return Some((StopReason::Model, failure));
+    }
+    let spend = &history.spend;
+    if let Some(limit) = rules.limits.usd {
+        if spend.unpriced > 0 {
+            let text = "a reply came without a price, so the cap in dollars cannot hold".to_owned();
+            return Some((StopReason::Dollars, text));
+        }
+        if spend.usd >= limit {
+            return Some((StopReason::Dollars, format!("${:.4} of ${limit:.2} spent", spend.usd)));
+        }
+    }
+    if let Some(limit) = rules.limits.tokens.filter(|limit| spend.tokens() >= *limit) {
+        return Some((StopReason::Tokens, format!("{} of {limit} tokens used", spend.tokens())));
+    }
+    let limit = rules.limits.seconds.filter(|limit| elapsed_s >= *limit)?;
+    Some((StopReason::Time, format!("{elapsed_s:.0} of {limit:.0} s used")))
+}
+
 fn fatal_failure(history: &History) -> Option<String> {
-    use crate::run::history::Answer;
-    let last = history.attempts.last().filter(|attempt| attempt.id > history.forgiven)?.calls.last()?;
-    match &last.answer {
+    let last = history.attempts.last().filter(|attempt| attempt.id > history.forgiven)?;
+    last.calls.iter().find_map(|call| match &call.answer {
         Answer::Failed(failure) if failure.fatal => Some(failure.text.clone()),
         _ => None,
-    }
+    })
 }
 
 fn plateau(history: &History, rules: &Rules) -> Option<(StopReason, String)> {

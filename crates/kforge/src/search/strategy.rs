@@ -11,7 +11,7 @@ const REPAIRS: usize = 2;
 
 /// The next attempt; none when the strategy has nothing more to try. Stop rules are not asked here.
 pub(crate) fn plan(history: &History, rules: &Rules) -> Option<Plan> {
-    let made = history.attempts.len() as u32;
+    let made = history.made();
     match rules.strategy {
         Strategy::Single => (made == 0).then(first),
         Strategy::Sample { samples } => (made < samples).then(first),
@@ -49,12 +49,23 @@ fn refine_base<'a>(history: &'a History, rules: &Rules) -> Option<&'a Attempt> {
     if rules.base == Base::Latest {
         return Some(latest);
     }
-    let broken = history.attempts.iter().rev().take_while(|attempt| !attempt.is_correct()).count();
+    let broken = broken_in_a_row(history, latest);
     if broken > 0 && broken <= REPAIRS && latest.id > best.id && !latest.is_correct() {
         Some(latest)
     } else {
         Some(best)
     }
+}
+
+/// How many attempts, each made from the one before, have been wrong up to this one.
+fn broken_in_a_row(history: &History, latest: &Attempt) -> usize {
+    let mut count = 0;
+    let mut at = Some(latest);
+    while let Some(attempt) = at.filter(|attempt| !attempt.is_correct()) {
+        count += 1;
+        at = attempt.plan.base.and_then(|base| history.attempt(base));
+    }
+    count
 }
 
 /// An attempt without a reply cannot be gone on from; one whose reply held no candidate can.

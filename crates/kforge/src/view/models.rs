@@ -1,7 +1,7 @@
 //! Models for people.
 
 use super::{table, trimmed};
-use kforge_models::{Registry, Reply};
+use kforge_models::{Registry, Reply, Wire};
 use std::fmt::Write;
 
 pub(crate) fn models(registry: &Registry, width: Option<u16>) -> String {
@@ -11,6 +11,7 @@ pub(crate) fn models(registry: &Registry, width: Option<u16>) -> String {
         let price =
             entry.price.as_ref().map_or_else(|| "unknown".to_owned(), |p| format!("{} and {}", p.input, p.output));
         let key = match (&entry.key_env, entry.no_key) {
+            _ if entry.wire == Wire::Command => "its own login".to_owned(),
             (_, true) => "none needed".to_owned(),
             (Some(name), _) if std::env::var_os(name).is_some() => format!("{name} is set"),
             (Some(name), _) => format!("{name} is not set"),

@@ -30,6 +30,7 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
             let mark = if best { ", the best so far" } else { "" };
             Some(format!("{attempt}: {}{mark}{}", verdict(&judged.result), idea(&judged.idea)))
         }
+        Event::Unconfirmed { why, .. } => Some(format!("the winner could not be judged again: {why}")),
         Event::Confirmed { result, .. } => Some(format!("the winner again, in a fresh process: {}", verdict(result))),
         Event::Hooked { report, .. } if report.ok => {
             let score = report.score.map(|score| format!(" (score {score})")).unwrap_or_default();
@@ -90,6 +91,7 @@ fn headline(history: &History) -> String {
         Some((_, again)) => {
             format!("{problem} on {target}: {}; judged twice, the second time in a fresh process", verdict(again))
         }
+        None if history.unconfirmed => format!("{problem} on {target}: {first}; it could not be judged a second time"),
         None => format!("{problem} on {target}: {first}"),
     }
 }
