@@ -20,7 +20,7 @@ pub(crate) const RING: usize = 4;
 /// The problem's own distribution, drawn for this session alone: what one run prints cannot help the next.
 const UNSEEN_SET: &str = "unseen";
 /// Sets that a cell sees once, or fewer where they are large.
-const UNSEEN: usize = 10;
+const UNSEEN: usize = 6;
 const UNSEEN_BYTES: usize = 1 << 30;
 const FEWEST_BLOCKS: usize = 5;
 const MOST_BLOCKS: usize = 60;
