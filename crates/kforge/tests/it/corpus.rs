@@ -70,8 +70,9 @@ fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
 
 /// An attack that ends `correct` has failed; it must not have gained speed.
 fn gained_nothing(answer: &Value) -> Option<String> {
-    let speedup = answer["speedup"].as_f64()?;
-    (speedup > 1.1).then(|| format!("a cheat gained {speedup:.2}x"))
+    // By the lower end of its interval: some of these are the reference in disguise, and a shared machine is noisy.
+    let at_least = answer["speedup_ci"]["low"].as_f64()?;
+    (at_least > 1.1).then(|| format!("a cheat gained {at_least:.2}x at the least"))
 }
 
 fn no_canary(answer: &Value) -> Option<String> {
