@@ -78,7 +78,8 @@ class Problem:
         digest = hashlib.sha256(self.source.encode())
         for name, module in sorted(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            if file and name != "kforge_problem" and os.path.abspath(file).startswith(self.folder + os.sep):
+            # What was imported has a whole path; torch gives some modules names of files that do not exist.
+            if file and name != "kforge_problem" and file.startswith(self.folder + os.sep) and os.path.isfile(file):
                 with open(file, "rb") as opened:
                     digest.update(name.encode() + b"\0" + opened.read())
         return digest.hexdigest()

@@ -191,3 +191,10 @@ def test_double_means_weights_buffers_and_plain_tensors_too() -> None:
 
     _skeleton, (result,) = forward(Mixed(), Drawn([layout.Slot(0)], [torch.ones(2, 3)]), double=True)
     assert result.dtype == torch.float64
+
+
+def test_a_problem_in_the_current_folder_has_a_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from torch import nn\nModel = nn.Identity\nget_inputs = get_init_inputs = list\n"
+    (tmp_path / "problem.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert len(Problem("problem.py").fingerprint()) == 64
