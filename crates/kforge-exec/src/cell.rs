@@ -6,6 +6,7 @@ use crate::{
     log::printable,
     memory::Shared,
     sandbox::{Event, Sandbox, limit_kind},
+    slots::Slots,
 };
 use kforge_types::{Kind, Verdict};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
@@ -73,34 +74,11 @@ pub(crate) struct Answer {
 /// Either an answer or a verdict on whoever failed to give one.
 pub(crate) type Asked = std::result::Result<Answer, Verdict>;
 
-/// Where a cell finds its inputs and leaves its outputs.
-pub(crate) struct Slots {
-    input: Shared,
-    output: Shared,
-}
-
-impl Slots {
-    /// With every page in place: when memory is taken decides how it lies, and that shows in the time.
-    pub(crate) fn new((input, output): (usize, usize)) -> Result<Self> {
-        let mut slots =
-            Self { input: Shared::new("kforge-input", input)?, output: Shared::new("kforge-output", output)? };
-        slots.wipe();
-        Ok(slots)
-    }
-
-    /// What one candidate saw or computed is nothing that the next may find.
-    pub(crate) fn wipe(&mut self) {
-        self.input.bytes_mut().fill(0);
-        self.output.bytes_mut().fill(0);
-    }
-}
-
 /// One cell with its slots.
 pub(crate) struct Cell {
     channel: OwnedFd,
     child: u64,
-    pub(crate) input: Shared,
-    pub(crate) output: Shared,
+    pub(crate) slots: Slots,
     detail: Shared,
     dead: bool,
 }
@@ -116,21 +94,21 @@ impl Cell {
     ) -> Result<Self> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|error| ExecError::Io { what: "cannot make a channel".to_owned(), cause: error.into() })?;
-        let Slots { input, output } = slots;
         let detail = Shared::new("kforge-detail", DETAIL_BYTES)?;
-        let mut fds = vec![theirs.as_fd(), input.fd(), output.fd(), detail.fd()];
+        let [input, output] = slots.fds();
+        let mut fds = vec![theirs.as_fd(), input, output, detail.fd()];
         fds.extend_from_slice(weights);
         let child = sandbox.spawn(spec, env, &fds)?;
         drop(fds);
         drop(theirs);
-        let mut cell = Self { channel: ours, child, input, output, detail, dead: false };
+        let mut cell = Self { channel: ours, child, slots, detail, dead: false };
         cell.wait_until_ready(sandbox)?;
         Ok(cell)
     }
 
     /// For another cell, once every process that maps them has ended.
     pub(crate) fn into_slots(self) -> Slots {
-        Slots { input: self.input, output: self.output }
+        self.slots
     }
 
     /// A cell that ends before it is ready has not loaded hostile code yet: the failure is ours.

@@ -3,14 +3,17 @@
 use crate::error::{ExecError, Result};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        recvmsg, sendmsg,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    io::{IoSlice, Read, Write},
+    io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     time::{Duration, Instant},
@@ -55,6 +58,27 @@ impl Channel {
         let mut body = vec![0; u32::from_le_bytes(head) as usize];
         self.read(&mut body)?;
         serde_json::from_slice(&body).map(Some).map_err(ExecError::harness)
+    }
+
+    /// The next message with the descriptors that came with it; one must come before `deadline`.
+    pub(crate) fn receive_with_fds<T: DeserializeOwned>(&mut self, deadline: Instant) -> Result<(T, Vec<OwnedFd>)> {
+        if !wait_readable(&[self.fd()], deadline)?[0] {
+            return Err(ExecError::harness("it does not answer"));
+        }
+        let mut head = [0; 4];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(&self.stream, &mut [IoSliceMut::new(&mut head)], &mut control, RecvFlags::CMSG_CLOEXEC)
+            .map_err(|error| ExecError::harness(format!("its channel is closed ({error})")))?;
+        let fds = control.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => rights.collect(),
+            _ => Vec::new(),
+        });
+        let fds = fds.collect();
+        self.read(&mut head[received.bytes..])?;
+        let mut body = vec![0; u32::from_le_bytes(head) as usize];
+        self.read(&mut body)?;
+        Ok((serde_json::from_slice(&body).map_err(ExecError::harness)?, fds))
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<()> {

@@ -22,9 +22,10 @@ pub mod python;
 mod referee;
 mod sandbox;
 mod seccomp;
+mod slots;
 mod zygote;
 
 pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
 pub use harness::runtime_source;
-pub use judge::{BaselineChoice, EvalOptions, Observer, Session, probe_sandbox};
+pub use judge::{BaselineChoice, EvalOptions, Observer, Place, Session, probe_sandbox};

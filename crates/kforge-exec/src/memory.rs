@@ -26,14 +26,6 @@ impl Shared {
         Ok(Self { file, map })
     }
 
-    /// A copy of a stored file: a cell that holds the file itself could change its mode.
-    pub(crate) fn copy_of(path: &Path) -> Result<Self> {
-        let stored = StoredFile::open(path)?;
-        let mut made = Self::new("kforge-weights", stored.bytes().len())?;
-        made.bytes_mut().copy_from_slice(stored.bytes());
-        Ok(made)
-    }
-
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -47,12 +39,47 @@ impl Shared {
     }
 }
 
+/// A copy of a stored file that nobody can change any more, for all cells of a session. The file itself is no good: a
+/// cell that holds it could change its mode.
+pub(crate) struct Sealed(File);
+
+impl Sealed {
+    pub(crate) fn copy_of(path: &Path) -> Result<Self> {
+        let failed = || ExecError::io(format!("cannot copy {}", path.display()));
+        let mut stored = File::open(path).map_err(failed())?;
+        let mut copy = anonymous_file("kforge-weights")?;
+        std::io::copy(&mut stored, &mut copy).map_err(failed())?;
+        seal_content(&copy)?;
+        Ok(Self(copy))
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A cell holds the descriptor: were it to shrink the region, the next look at it would kill this process.
 #[cfg(target_os = "linux")]
 fn seal_size(file: &File) -> Result<()> {
     use rustix::fs::SealFlags;
-    rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+    seal(file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+}
+
+#[cfg(target_os = "linux")]
+fn seal_content(file: &File) -> Result<()> {
+    use rustix::fs::SealFlags;
+    seal(file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)
+}
+
+#[cfg(target_os = "linux")]
+fn seal(file: &File, seals: rustix::fs::SealFlags) -> Result<()> {
+    rustix::fs::fcntl_add_seals(file, seals)
         .map_err(|error| ExecError::Io { what: "cannot seal shared memory".to_owned(), cause: error.into() })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn seal_content(_file: &File) -> Result<()> {
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -3,7 +3,9 @@
 use crate::{
     channel::{Channel, soon},
     error::{ExecError, Result},
-    memory::{Shared, StoredFile},
+    judge::place::Place,
+    memory::{Sealed, Shared, StoredFile},
+    slots::Slots,
     zygote::Zygote,
 };
 use kforge_types::{Contract, Kind, ProblemReport};
@@ -11,6 +13,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
+    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -59,6 +62,9 @@ pub(crate) struct Compared {
     pub(crate) kind: String,
     pub(crate) text: String,
     pub(crate) error: f64,
+    /// Whether a second run on the same input gave the same bits.
+    #[serde(default)]
+    pub(crate) repeated: bool,
 }
 
 impl Compared {
@@ -84,12 +90,14 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) reduced: bool,
     pub(crate) threads: usize,
     pub(crate) limit_s: u64,
+    pub(crate) place: &'a Place,
 }
 
 pub(crate) struct Referee {
     channel: Channel,
-    /// A private copy of the last output, which no cell ever sees.
-    pub(crate) output: Shared,
+    /// A private copy of the last output, which no cell ever sees. On a device the referee itself keeps it.
+    output: Option<Shared>,
+    weights: Option<Rc<Vec<Sealed>>>,
     store: PathBuf,
     /// Sets that are drawn for this session alone; removed with it.
     _session_store: tempfile::TempDir,
@@ -105,7 +113,7 @@ impl Referee {
         struct Loaded {
             contract: Value,
         }
-        let mut channel = zygote.fork_referee(request.threads)?;
+        let mut channel = zygote.fork_referee(request.threads, request.place)?;
         let load = json!({"do": "load", "path": request.path});
         let loaded: Loaded = ask(&mut channel, &load, &[], request.limit_s, "loading the problem")?;
         let declared = Contract::from_json(&loaded.contract.to_string())
@@ -120,15 +128,22 @@ impl Referee {
             "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
         });
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
-        let output = Shared::new("kforge-private", opened.output_bytes)?;
-        let _: Value =
-            ask(&mut channel, &json!({"do": "attach"}), &[output.fd()], request.limit_s, "examining the problem")?;
+        let output = match request.place {
+            Place::Gpu { .. } => None,
+            _ => {
+                let output = Shared::new("kforge-private", opened.output_bytes)?;
+                let attach = json!({"do": "attach"});
+                let _: Value = ask(&mut channel, &attach, &[output.fd()], request.limit_s, "examining the problem")?;
+                Some(output)
+            }
+        };
         let store = opened.folder.clone();
         let proven = opened.proven;
         Ok((
             Self {
                 channel,
                 output,
+                weights: None,
                 store,
                 _session_store: session_store,
                 proven,
@@ -163,13 +178,87 @@ impl Referee {
         Ok(set)
     }
 
+    /// The weights of every variant, copied once.
+    pub(crate) fn weights(&mut self, opened: &Opened) -> Result<Rc<Vec<Sealed>>> {
+        if let Some(made) = &self.weights {
+            return Ok(Rc::clone(made));
+        }
+        let file = |variant: &Map<String, Value>| {
+            let name = variant.get("weights_file").and_then(Value::as_str).unwrap_or_default();
+            Sealed::copy_of(&self.store.join(name))
+        };
+        let made = Rc::new(opened.variants.iter().map(file).collect::<Result<Vec<_>>>()?);
+        self.weights = Some(Rc::clone(&made));
+        Ok(made)
+    }
+
+    pub(crate) fn private_output(&mut self) -> Result<&mut [u8]> {
+        let output = self.output.as_mut().ok_or_else(|| ExecError::harness("this output lies on a device"))?;
+        Ok(output.bytes_mut())
+    }
+
     /// Compares the private copy of an output with the truth of `set`, and with an earlier run where asked to.
-    pub(crate) fn compare(&mut self, set: &InputSet, repeat: Repeat) -> Result<Compared> {
+    pub(crate) fn compare(&mut self, slots: &Slots, set: &InputSet, repeat: Repeat) -> Result<Compared> {
         let message = json!({
-            "do": "compare", "id": set.id,
+            "do": "compare", "id": set.id, "lane": slots.lane(),
             "remember": matches!(repeat, Repeat::First), "again": matches!(repeat, Repeat::Again),
         });
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
+    }
+
+    // On a device: the referee lays inputs and takes outputs itself.
+
+    pub(crate) fn make_lane(&mut self) -> Result<Slots> {
+        #[derive(Deserialize)]
+        struct Made {
+            lane: u64,
+        }
+        self.channel.send(&json!({"do": "lane"}), &[])?;
+        let (answer, mut fds): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(soon(self.limit_s))?;
+        let Made { lane } = understood(answer)?;
+        match (fds.pop(), fds.pop()) {
+            (Some(output), Some(input)) => Ok(Slots::Device { lane, input, output }),
+            _ => Err(ExecError::harness("memory of the device did not arrive")),
+        }
+    }
+
+    pub(crate) fn lay(&mut self, lane: u64, set: &InputSet, cold: bool) -> Result<()> {
+        self.at_desk(&json!({"do": "lay", "lane": lane, "id": set.id, "cold": cold})).map(|_| ())
+    }
+
+    pub(crate) fn take(&mut self, lane: u64) -> Result<bool> {
+        self.at_desk(&json!({"do": "take", "lane": lane}))
+    }
+
+    pub(crate) fn unchanged(&mut self, lane: u64, set: &InputSet) -> Result<bool> {
+        self.at_desk(&json!({"do": "unchanged", "lane": lane, "id": set.id}))
+    }
+
+    pub(crate) fn still_there(&mut self, lane: u64) -> Result<bool> {
+        self.at_desk(&json!({"do": "still_there", "lane": lane}))
+    }
+
+    pub(crate) fn wipe(&mut self, lane: u64) -> Result<()> {
+        self.at_desk(&json!({"do": "wipe", "lane": lane})).map(|_| ())
+    }
+
+    /// Whether the device still answers, within `limit_s` seconds.
+    pub(crate) fn device_answers(&mut self, limit_s: u64) -> bool {
+        let asked: Result<Value> = ask(&mut self.channel, &json!({"do": "alive"}), &[], limit_s, "asking the device");
+        asked.is_ok()
+    }
+
+    pub(crate) fn device<T: DeserializeOwned>(&mut self) -> Result<T> {
+        ask(&mut self.channel, &json!({"do": "device"}), &[], self.limit_s, "asking the device")
+    }
+
+    fn at_desk(&mut self, message: &Value) -> Result<bool> {
+        #[derive(Deserialize)]
+        struct Done {
+            done: bool,
+        }
+        let Done { done } = ask(&mut self.channel, message, &[], self.limit_s, "working on the device")?;
+        Ok(done)
     }
 }
 
@@ -191,7 +280,7 @@ fn session_folder(store: &Path) -> Result<tempfile::TempDir> {
 fn ask<T: DeserializeOwned>(
     channel: &mut Channel,
     message: &Value,
-    fds: &[std::os::fd::BorrowedFd<'_>],
+    fds: &[BorrowedFd<'_>],
     limit_s: u64,
     what: &str,
 ) -> Result<T> {
@@ -206,6 +295,10 @@ fn ask<T: DeserializeOwned>(
             "{what} took more than {limit_s} s: make the problem smaller, or raise the limit with --problem-timeout"
         ))
     })?;
+    understood(answer)
+}
+
+fn understood<T: DeserializeOwned>(answer: Value) -> Result<T> {
     if let Some(text) = answer.get("problem_error").and_then(Value::as_str) {
         return Err(ExecError::Problem(text.to_owned()));
     }

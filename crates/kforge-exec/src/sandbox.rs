@@ -24,11 +24,13 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) scratch_bytes: u64,
     pub(crate) processes: u32,
+    /// Whether the devices of NVIDIA's driver may be used.
+    pub(crate) gpu: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 6 << 30, scratch_bytes: 1 << 30, processes: 64 }
+        Self { memory_bytes: 6 << 30, scratch_bytes: 1 << 30, processes: 64, gpu: false }
     }
 }
 
@@ -96,6 +98,7 @@ impl Sandbox {
                 "writable": folders.writable,
                 "seccomp": programs,
                 "namespaces": namespaces,
+                "gpu": limits.gpu,
             },
         }))?;
         let entered: Entered = channel

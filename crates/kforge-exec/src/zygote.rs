@@ -3,6 +3,7 @@
 use crate::{
     channel::{Channel, soon},
     error::{ExecError, Result},
+    judge::place::Place,
     log::Log,
 };
 use serde::Deserialize;
@@ -42,7 +43,7 @@ pub(crate) struct Zygote {
 
 impl Zygote {
     /// Starts the interpreter; with `torch` false only the sandbox can be tried.
-    pub(crate) fn start(python: &Path, harness: &Path, threads: usize, torch: bool) -> Result<Self> {
+    pub(crate) fn start(python: &Path, harness: &Path, threads: usize, torch: bool, place: &Place) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| ExecError::Io { what: "cannot make a pipe".to_owned(), cause: error.into() })?;
@@ -57,6 +58,7 @@ impl Zygote {
             .args(if torch { &[][..] } else { &["--no-torch"][..] })
             .env_clear()
             .envs(clean_environment(threads, python))
+            .envs(place.environment())
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(Stdio::from(write))
@@ -89,13 +91,15 @@ impl Zygote {
     }
 
     /// Forks the referee. It runs the user's own problem, so it gets the user's environment, less the secrets.
-    pub(crate) fn fork_referee(&mut self, threads: usize) -> Result<Channel> {
-        let env: BTreeMap<String, String> = std::env::vars().filter(|(name, _)| !looks_secret(name)).collect();
+    pub(crate) fn fork_referee(&mut self, threads: usize, place: &Place) -> Result<Channel> {
+        let mut env: BTreeMap<String, String> = std::env::vars().filter(|(name, _)| !looks_secret(name)).collect();
+        env.extend(place.environment());
         let python_path: Vec<String> =
             std::env::var("PYTHONPATH").unwrap_or_default().split(':').map(str::to_owned).collect();
         let cwd = std::env::current_dir().map_err(ExecError::io("the working folder is gone"))?;
         self.fork(&json!({
             "role": "referee", "env": env, "python_path": python_path, "cwd": cwd, "threads": threads,
+            "place": place.for_harness(),
         }))
         .map(|(channel, _)| channel)
     }

@@ -72,6 +72,8 @@ pub enum Kind {
     Clock,
     /// Slower on inputs it has never seen than on those it has.
     Caching,
+    /// Faster than the device can move the bytes that decide the output.
+    Floor,
     // compilation_failure
     /// The compiler reported an error.
     Compiler,
@@ -155,7 +157,8 @@ impl Kind {
             | Self::FakeKernel
             | Self::FrameworkOperator
             | Self::Clock
-            | Self::Caching => State::GenerationFailure,
+            | Self::Caching
+            | Self::Floor => State::GenerationFailure,
             Self::Compiler | Self::Flag | Self::BuildTimeout => State::CompilationFailure,
             Self::Import
             | Self::Construct

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,18 +33,22 @@ _NOT_COMPUTING = frozenset(
 class OperatorClock(Watch):
     """Sums the time of framework operators that compute."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._wait = wait  # until a device has done what it was told
         self.nanoseconds = 0
         self._names: dict[str, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
+        if name in _NOT_COMPUTING:
+            return func(*args, **(kwargs or {}))
+        self._wait()
         start = _clock()
         result = func(*args, **(kwargs or {}))
-        if name not in _NOT_COMPUTING:
-            self.nanoseconds += _clock() - start
-            self._names[name] = self._names.get(name, 0) + 1
+        self._wait()
+        self.nanoseconds += _clock() - start
+        self._names[name] = self._names.get(name, 0) + 1
         return result
 
     def names(self) -> list[str]:
@@ -69,11 +74,11 @@ def failed_launches() -> int:
     return counted
 
 
-def install(skip_kernels: bool, triton: bool, arch: str) -> Audit:
+def install(skip_kernels: bool, interpret: bool, arch: str, source: str) -> Audit:
     """Before the candidate is imported. Counting costs nothing where kernels go through `kforge_rt`."""
     audit = Audit(skip_kernels)
     kforge_rt._Audit.skip_kernels = skip_kernels
-    if triton:
+    if interpret:
         from . import triton_cpu
 
         triton_cpu.install(arch)
@@ -85,7 +90,19 @@ def install(skip_kernels: bool, triton: bool, arch: str) -> Audit:
         torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
         _watch_ctypes(audit)
         _watch_extensions(audit)
+        if "triton" in source and not interpret:
+            _watch_triton(audit)
     return audit
+
+
+def _watch_triton(audit: Audit) -> None:
+    """Launches of Triton's kernels become no-ops, those of an autotuner's trials too."""
+    from triton.runtime.jit import JITFunction
+
+    def run(_self: Any, *_args: Any, **_kwargs: Any) -> None:
+        audit.foreign += 1
+
+    JITFunction.run = run
 
 
 def _watch_ctypes(audit: Audit) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import audit, layout, wire
+from . import audit, home, layout, wire
 from .align import align
 from .failure import Failure, classify
 from .outputs import deliver, recheck
@@ -48,10 +48,41 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
         channel.send(wire.reply(request.nonce, kind, inside, a, b, detail))
 
 
+Memory = memoryview | torch.Tensor
+
+
+class _HostSlots:
+    """Slots in shared memory, and the processor's clock."""
+
+    def __init__(self, input_file: int, input_bytes: int, output_file: int, output_bytes: int) -> None:
+        mapped = mmap.mmap(input_file, input_bytes)
+        self.inputs: Memory = memoryview(mapped)
+        self.outputs: Memory = memoryview(mmap.mmap(output_file, output_bytes))
+        base = torch.frombuffer(mapped, dtype=torch.uint8).data_ptr()
+        self.input_range = (base, base + input_bytes)
+
+    def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int]:
+        start = _clock()
+        result = model(*arguments)
+        return result, _clock() - start
+
+    def wait(self) -> None:
+        """What was called is done."""
+
+
+def _slots(spec: dict[str, Any], input_file: int, output_file: int) -> Any:
+    sizes = input_file, spec["input_bytes"], output_file, spec["output_bytes"]
+    if not home.on_gpu():
+        return _HostSlots(*sizes)
+    from . import cell_gpu
+
+    return cell_gpu.Gpu(*sizes)
+
+
 class _Variant:
     """One construction: sizes, initial arguments and weights."""
 
-    def __init__(self, spec: dict[str, Any], inputs: memoryview, outputs: memoryview, weights_fd: int) -> None:
+    def __init__(self, spec: dict[str, Any], inputs: Memory, outputs: Memory, weights_fd: int) -> None:
         self.init = layout.unpack(spec["init"])
         self.input_skeleton = layout.unpack(spec["input_skeleton"])
         self.output_skeleton = layout.unpack(spec["output_skeleton"])
@@ -80,23 +111,25 @@ class _Cell:
     def __init__(self, spec: dict[str, Any], fds: list[int]) -> None:
         self._spec = spec
         _channel, in_fd, out_fd, detail_fd, *weight_fds = fds
-        self._in = mmap.mmap(in_fd, spec["input_bytes"])
-        self._out = mmap.mmap(out_fd, spec["output_bytes"])
         self._detail = mmap.mmap(detail_fd, wire.DETAIL_BYTES)
-        self._in_range = _address_range(self._in)
+        home.settle(spec["place"])
+        home.allow_precision(spec["mul"])
+        self._slots = _slots(spec, in_fd, out_fd)
         self._variants = [
-            _Variant(v, memoryview(self._in), memoryview(self._out), fd)
+            _Variant(v, self._slots.inputs, self._slots.outputs, fd)
             for v, fd in zip(spec["variants"], weight_fds, strict=True)
         ]
         self.filename = spec["filename"]
         self.stage = "import"
         self._module: types.ModuleType | None = None
-        self._current = self._variants[0]
+        self._current: Any = self._variants[0] if self._variants else None  # a builder calls nothing
         self._model: Any = None
         self._kept: Any = None
         torch.set_num_threads(spec["threads"])
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._audit = audit.install(skip_kernels=spec["skip_kernels"], triton=spec["triton"], arch=spec["arch"])
+        self._audit = audit.install(
+            skip_kernels=spec["skip_kernels"], interpret=spec["triton"], arch=spec["arch"], source=spec["source"]
+        )
 
     def perform(self, request: wire.Request) -> tuple[str, int, int, int]:
         if request.op == wire.OP_IMPORT:
@@ -111,7 +144,8 @@ class _Cell:
             align(self._model, self._variants[request.argument].weights())
             return "ok", 0, 0, 0
         if request.op == wire.OP_PIN:
-            place_threads(self._cores, apart=bool(request.argument))
+            if not home.on_gpu():
+                place_threads(self._cores, apart=bool(request.argument))
             return "ok", 0, 0, 0
         if request.op == wire.OP_RECHECK:
             recheck(self._kept, self._current)
@@ -160,7 +194,7 @@ class _Cell:
         )
 
     def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
-        model = self._class()(*variant.init)
+        model = self._new_model(variant)
         if not variant.training:  # else as constructed: a part that the constructor froze stays frozen
             model.eval()
         unplaced = align(model, variant.weights())
@@ -179,6 +213,17 @@ class _Cell:
         gc.disable()
         return "ok", prepare_ns, len(unplaced), 0
 
+    def _new_model(self, variant: _Variant) -> Any:
+        """On a GPU weights are made there: filling them on the CPU would take longer than all else."""
+        made = self._class()
+        if home.on_gpu():
+            try:
+                with home.new_tensors_here():
+                    return home.brought_here(made(*variant.init))
+            except Exception:
+                pass  # a constructor that insists on the CPU is let; what else is wrong comes up again
+        return home.brought_here(made(*variant.init))
+
     def _check_signature(self, model: Any, variant: _Variant) -> None:
         try:
             signature = inspect.signature(model.forward)
@@ -192,14 +237,15 @@ class _Cell:
     def _call(self) -> int:
         self._kept = None  # freed now, outside of every clock
         arguments = self._current.arguments()
-        model = self._model
         with torch.inference_mode():
-            start = _clock()
-            result = model(*arguments)
-            end = _clock()
+            result, nanoseconds = self._slots.time(self._model, arguments)
+        self._hand_over(result)
         self._kept = result
-        deliver(result, self._current, self._in_range)
-        return end - start
+        return int(nanoseconds)
+
+    def _hand_over(self, result: Any) -> None:
+        deliver(result, self._current, self._slots.input_range)
+        self._slots.wait()
 
     def _repeat(self, calls: int) -> int:
         """Calls whose outputs nobody wants, for a profiler that looks on: handing them over would be in its way."""
@@ -209,16 +255,18 @@ class _Cell:
             start = _clock()
             for _ in range(calls):
                 model(*self._current.arguments())
+            self._slots.wait()
             return _clock() - start
 
     def _audited_call(self) -> tuple[str, int, int, int]:
         """One call under a dispatch mode that sees framework operators, also those called from C++."""
         arguments = self._current.arguments()
-        with torch.inference_mode(), audit.OperatorClock() as operators:
+        with torch.inference_mode(), audit.OperatorClock(self._slots.wait) as operators:
             start = _clock()
             result = self._model(*arguments)
+            self._slots.wait()
             total = _clock() - start
-        deliver(result, self._current, self._in_range)
+        self._hand_over(result)
         if audit.failed_launches():
             raise Failure("fake_kernel", "a kernel's launcher failed, and forward went on without it")
         self.write_detail("\n".join(operators.names()))
@@ -280,8 +328,3 @@ def compiled(model: nn.Module, baseline: str) -> Any:
     if baseline == "eager":
         return model
     return torch.compile(model, mode="max-autotune" if baseline == "max-autotune" else "default")
-
-
-def _address_range(memory: mmap.mmap) -> tuple[int, int]:
-    base = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
-    return base, base + len(memory)

@@ -79,7 +79,7 @@ def _worst_element(got: torch.Tensor, true: torch.Tensor, band: Band, name: str)
     """The worst element in words, and the share of elements outside the tolerance."""
     error = (got.double() - true).abs()
     allowed = band.tau * (true.abs() + rms_of(true) * band.scale)
-    ratio = torch.where(torch.isfinite(error), error / allowed.clamp(min=1e-300), torch.zeros(()).double())
+    ratio = torch.where(torch.isfinite(error), error / allowed.clamp(min=1e-300), 0.0)
     at = _place(int(ratio.argmax()), got.shape)
     outside = int((ratio > 1).sum())
     text = (

@@ -9,6 +9,7 @@ import hmac
 import torch
 from torch import nn
 
+from . import home
 from .align import weights_of
 from .problem import Drawn
 
@@ -23,7 +24,7 @@ def derive(secret: bytes, label: str) -> int:
 
 def redraw(own: Drawn, structured: list[bool], distribution: str, seed: int) -> Drawn:
     """The same shapes with other values; index, mask and structured inputs stay as `get_inputs` gave them."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(home.device()).manual_seed(seed)
     tensors = [
         tensor if keep else _values(tensor, distribution, generator)
         for tensor, keep in zip(own.tensors, structured, strict=True)
@@ -36,17 +37,17 @@ def _values(like: torch.Tensor, distribution: str, generator: torch.Generator) -
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
 
     def normal() -> torch.Tensor:
-        return torch.randn(like.shape, generator=generator, dtype=dtype)
+        return torch.randn(like.shape, generator=generator, dtype=dtype, device=like.device)
 
     if distribution == "normal":
         values = normal()
     elif distribution == "uniform":
-        values = torch.rand(like.shape, generator=generator, dtype=dtype) * 2 - 1
+        values = torch.rand(like.shape, generator=generator, dtype=dtype, device=like.device) * 2 - 1
     elif distribution == "heavy":
         values = torch.sign(normal()) * torch.exp(1.5 * normal()).clamp(max=1e3)
     else:
-        keep = torch.rand(like.shape, generator=generator) < 0.5
-        values = torch.where(keep, normal(), torch.zeros((), dtype=dtype))
+        keep = torch.rand(like.shape, generator=generator, device=like.device) < 0.5
+        values = torch.where(keep, normal(), 0.0)
     made = torch.empty_like(like)
     return made.copy_(values)
 
@@ -72,14 +73,14 @@ def _structured(a: torch.Tensor, b: torch.Tensor) -> bool:
 def redraw_weights(model: nn.Module, seed: int) -> nn.Module:
     """A copy with every parameter drawn anew at its initialiser's scale, gains and biases included."""
     made = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(home.device()).manual_seed(seed)
     with torch.no_grad():
         for weight in weights_of(made):
             tensor = weight.tensor
             if not tensor.is_floating_point() or tensor.numel() == 0:
                 continue
             name = weight.name.rpartition(".")[2]
-            noise = torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
+            noise = torch.randn(tensor.shape, generator=generator, device=tensor.device).to(tensor.dtype)
             if name == "running_var":
                 tensor.copy_(0.5 + noise.abs())
             elif name == "running_mean":

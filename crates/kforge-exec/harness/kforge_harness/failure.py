@@ -56,7 +56,14 @@ def _known(error: BaseException) -> Failure | None:
         return Failure("compiler", first_compiler_error(decoded) or text)
     if "Error building extension" in text or "Error compiling objects" in text:
         return Failure("compiler", first_compiler_error(text) or text[:_MAX_TEXT])
-    if isinstance(error, MemoryError) or "can't allocate memory" in text or "bad_alloc" in text:
+    if name in ("AcceleratorError", "DriverError") or "CUDA error:" in text:
+        return _device_failure(text)
+    if (
+        isinstance(error, MemoryError)
+        or name == "OutOfMemoryError"
+        or "can't allocate memory" in text
+        or "bad_alloc" in text
+    ):
         return Failure("out_of_memory", text[:400] or "out of memory")
     if isinstance(error, SystemExit):
         return Failure("exit", f"the candidate called exit with {text[:80] or 'no code'}")
@@ -65,6 +72,20 @@ def _known(error: BaseException) -> Failure | None:
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
         return Failure("sandbox", f"{text[:400]}: the sandbox allows files in the working folder only, and no network")
     return None
+
+
+_DEVICE_FAULTS = ("illegal memory access", "ILLEGAL_ADDRESS", "misaligned", "MISALIGNED", "device-side assert", "ASSERT",
+    "illegal instruction", "unspecified launch failure", "LAUNCH_FAILED", "invalid program counter", "hardware stack error")  # fmt: skip
+
+
+def _device_failure(text: str) -> Failure:
+    """A fault of a kernel is found out at the next call that waits for it, so its place in Python says nothing."""
+    first = text.strip().splitlines()[0][:300] if text.strip() else "an error on the device"
+    if any(word in text for word in _DEVICE_FAULTS):
+        return Failure("crash", f"{first}: a kernel faulted on the device; check its index arithmetic and bounds")
+    if "out of memory" in text or "OUT_OF_MEMORY" in text:
+        return Failure("out_of_memory", first)
+    return Failure("launch", first)
 
 
 def first_compiler_error(log: str) -> str:

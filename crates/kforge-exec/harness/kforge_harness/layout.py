@@ -34,8 +34,11 @@ class Field:
         found: torch.dtype = getattr(torch, self.dtype)
         return found
 
-    def view(self, memory: memoryview | bytearray) -> torch.Tensor:
-        """The tensor over this region's memory."""
+    def view(self, memory: memoryview | bytearray | torch.Tensor) -> torch.Tensor:
+        """The tensor over this region's memory: a buffer of this machine, or bytes on a device."""
+        if isinstance(memory, torch.Tensor):
+            part = memory[self.offset : self.offset + self.nbytes]
+            return part.view(self.torch_dtype).as_strided(self.shape, self.stride)
         if self.nbytes == 0:
             return torch.empty(self.shape, dtype=self.torch_dtype)
         flat = torch.frombuffer(
@@ -61,7 +64,7 @@ def plan(tensors: list[torch.Tensor]) -> tuple[list[Field], int]:
     return fields, max(offset, ALIGN)
 
 
-def write(fields: list[Field], memory: bytearray | memoryview, tensors: list[torch.Tensor]) -> None:
+def write(fields: list[Field], memory: bytearray | memoryview | torch.Tensor, tensors: list[torch.Tensor]) -> None:
     for field, tensor in zip(fields, tensors, strict=True):
         if field.nbytes:
             field.view(memory).copy_(tensor)

@@ -115,6 +115,7 @@ def landlock_abi() -> int:
 
 
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read folder
+_WRITE = 1 << 1 | 1 << 14  # write to a file, truncate it
 _FILE_ONLY = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 
 
@@ -141,14 +142,17 @@ class Landlock:
         self._fd = _checked(int(call), "landlock_create_ruleset")
 
     def allow(self, path: str, write: bool) -> None:
+        access = self._every if write else _READ
+        if not os.path.isdir(path):
+            access &= _FILE_ONLY & self._every
+        self._rule(path, access)
+
+    def _rule(self, path: str, access: int) -> None:
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             return
         try:
-            access = self._every if write else _READ
-            if not os.path.isdir(path):
-                access &= _FILE_ONLY & self._every
             rule = _PathBeneath(access, opened)
             call = _libc.syscall(
                 ctypes.c_long(_SYS_LANDLOCK_ADD_RULE),
@@ -160,6 +164,10 @@ class Landlock:
             _checked(int(call), f"landlock rule for {path}")
         finally:
             os.close(opened)
+
+    def allow_writing(self, path: str) -> None:
+        """Reading, and writing to files that are there; nothing can be made or removed."""
+        self._rule(path, (_READ | _WRITE) & self._every)
 
     def enforce(self) -> None:
         call = _libc.syscall(ctypes.c_long(_SYS_LANDLOCK_RESTRICT_SELF), ctypes.c_int(self._fd), ctypes.c_uint32(0))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from . import layout
+from . import home, layout
 from .failure import Failure
 
 
@@ -76,8 +76,8 @@ def _plain_tensor(leaf: Any, field: layout.Field, name: str) -> torch.Tensor:
         raise Failure("type", f"{name}: expected a plain torch.Tensor, got {_describe(leaf)}")
     if leaf.is_nested or leaf.layout != torch.strided:
         raise Failure("type", f"{name}: expected a dense tensor, got a nested or sparse one")
-    if leaf.device.type != "cpu":
-        raise Failure("device", f"{name}: is on {leaf.device}, expected cpu")
+    if leaf.device.type != home.device().type:
+        raise Failure("device", f"{name}: is on {leaf.device}, expected {home.device().type}")
     return leaf
 
 

@@ -16,7 +16,7 @@ import numpy
 import torch
 from torch import nn
 
-from . import layout
+from . import home, layout
 
 
 class ProblemError(Exception):
@@ -112,8 +112,7 @@ class Drawn:
 
 
 def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
-    seed_everything(seed)
-    value = run(module.get_inputs, "get_inputs()")
+    value = _drawn_here(module, seed)
     if isinstance(value, torch.Tensor):
         value = [value]
     if not isinstance(value, (list, tuple)):
@@ -126,7 +125,20 @@ def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
             raise ProblemError(
                 f"an input has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"
             )
-    return Drawn(skeleton, [tensor.detach().cpu() for tensor in tensors])
+    return Drawn(skeleton, [tensor.detach().to(home.device()) for tensor in tensors])
+
+
+def _drawn_here(module: types.ModuleType, seed: int) -> Any:
+    """On a GPU values are drawn there, which is quicker by far; a problem that insists on the CPU is let."""
+    if home.on_gpu():
+        try:
+            seed_everything(seed)
+            with home.new_tensors_here():
+                return module.get_inputs()
+        except Exception:
+            pass  # tried again below, where a failure is the problem's own
+    seed_everything(seed)
+    return run(module.get_inputs, "get_inputs()")
 
 
 def init_inputs(module: types.ModuleType) -> list[Any]:
@@ -137,9 +149,17 @@ def init_inputs(module: types.ModuleType) -> list[Any]:
 
 
 def construct(module: types.ModuleType, seed: int) -> nn.Module:
+    if home.on_gpu():
+        try:
+            seed_everything(seed)
+            arguments = init_inputs(module)
+            with home.new_tensors_here():
+                return home.brought_here(module.Model(*arguments))
+        except Exception:
+            pass  # as with inputs
     seed_everything(seed)
     made: nn.Module = run(lambda: module.Model(*init_inputs(module)), "constructing Model")
-    return made
+    return home.brought_here(made)
 
 
 def forward(
@@ -173,7 +193,7 @@ def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
 
     def numbers(item: Any) -> Any:
         if isinstance(item, (bool, int, float)):
-            return torch.tensor(item)
+            return torch.tensor(item, device=home.device())
         if isinstance(item, dict):
             return {key: numbers(entry) for key, entry in item.items()}
         if isinstance(item, (list, tuple)):
@@ -187,8 +207,10 @@ def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
         )
     skeleton, tensors = layout.split(numbers(result))
     for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise ProblemError(f"an output is on device {tensor.device}: keep the reference on the CPU")
+        if tensor.device.type != home.device().type:
+            raise ProblemError(
+                f"an output is on device {tensor.device}, the inputs are on {home.device()}: name no device in the reference"
+            )
         if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
             raise ProblemError(
                 f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"

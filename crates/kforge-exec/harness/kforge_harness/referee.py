@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from . import intake, wire
+from . import home, intake, referee_gpu, wire
 from .compare import compare
 from .errors import rms_of
 from .problem import Problem, ProblemError
@@ -34,15 +34,19 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
     os.chdir(message["cwd"])
     sys.path[:0] = [path for path in message["python_path"] if path]
     torch.set_num_threads(message["threads"])
+    home.settle(message["place"])
     referee: _Referee | None = None
     while (received := wire.receive_json(channel)) is not None:
         request, attached = received
+        passed: list[int] = []
         try:
             if request["do"] == "load":
                 referee = _Referee(Problem(request["path"]))
                 answer: dict[str, Any] = {"contract": _jsonable(referee.problem.contract)}
             elif referee is None:
                 raise ProblemError("no problem is loaded")
+            elif referee.desk is not None and request["do"] in referee_gpu.WORDS:
+                answer, passed = referee.desk.perform(request)
             else:
                 answer = referee.perform(request, attached)
         except ProblemError as error:
@@ -50,12 +54,15 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
         except Exception as error:
             traceback.print_exc()
             answer = {"internal_error": f"{type(error).__name__}: {error}"}
-        wire.send_json(channel, answer)
+        wire.send_json(channel, answer, passed)
+        for fd in passed:
+            os.close(fd)
 
 
 class _Referee:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.desk: referee_gpu.Desk | None = None  # on a GPU
         self._out: mmap.mmap | None = None
         self._remembered: tuple[str, list[torch.Tensor]] | None = None
 
@@ -71,7 +78,8 @@ class _Referee:
                 made = self.reference.ensure(request["variant"], request["distribution"], request["number"])
                 if made.fresh:
                     self._save()
-            file = self.reference.store_of(made).path(f"{made.name}.in")
+            store = self.reference.store_of(made)
+            file = store.path(f"{made.name}.in") if isinstance(store, Store) else ""
             return {"id": made.name, "file": file, "proven": self.reference.proven()}
         if request["do"] == "compare":
             return self._compare(request)
@@ -81,6 +89,9 @@ class _Referee:
         """With the contract that kforge has checked and merged from the problem's own words and the user's flags."""
         contract = request["contract"]
         key_parts = [_FORM, self.problem.fingerprint(), contract, torch.__version__, request["reduced"]]
+        if home.on_gpu():
+            key_parts.append(torch.cuda.get_device_name(0))
+        home.allow_precision(contract.get("mul") or "fp32")
         key = hashlib.sha256(json.dumps(key_parts, sort_keys=True).encode()).hexdigest()[:24]
         # Fresh seeds live and end with this session; kept ones are never mixed with them.
         folder = request["session_store"] if request["fresh"] else os.path.join(request["store"], key)
@@ -90,7 +101,8 @@ class _Referee:
             kept = None if request["fresh"] else self.store.read_json("meta.json")
             secret = bytes.fromhex(kept["secret"] if kept else request["secret"])
             session = Store(request["session_store"])
-            self.reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session)
+            shelf = referee_gpu.shelf() if home.on_gpu() else None
+            self.reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session, shelf)
             if kept:
                 self.reference.restore(kept)
                 self._report = kept["report"]
@@ -98,6 +110,8 @@ class _Referee:
                 self.reference.prepare()
                 self._report = intake.examine(self.reference)
                 self._save()
+        if home.on_gpu():
+            self.desk = referee_gpu.Desk(self.reference)
         return self._describe()
 
     def _save(self) -> None:
@@ -121,11 +135,10 @@ class _Referee:
 
     def _compare(self, request: dict[str, Any]) -> dict[str, Any]:
         """The output in the private copy that kforge made; `remember` keeps it, `again` holds a second run against it."""
-        if self._out is None:
-            raise ProblemError("no output region is attached")
-        made = self.reference.find(request["id"])
+        made = self.reference.present(request["id"])
         variant = self.reference.variants[made.variant]
-        tensors = [field.view(memoryview(self._out)) for field in variant.output_fields]
+        taken = self._taken(request)
+        tensors = [field.view(taken) for field in variant.output_fields]
         truths, sources = self.reference.truth_of(made)
         worst = 0.0
         for index, (got, true) in enumerate(zip(tensors, truths, strict=True)):
@@ -145,11 +158,21 @@ class _Referee:
             self._remembered = (made.name, [tensor.clone() for tensor in tensors])
         return {"kind": "", "text": "", "error": worst}
 
+    def _taken(self, request: dict[str, Any]) -> memoryview | torch.Tensor:
+        if self.desk is not None:
+            taken: torch.Tensor = self.desk.taken(request["lane"])
+            return taken
+        if self._out is None:
+            raise ProblemError("no output region is attached")
+        return memoryview(self._out)
+
     def _repeatable(
         self, tensors: list[torch.Tensor], truths: list[torch.Tensor], bands: list[Band | None], worst: float
     ) -> dict[str, Any]:
         """Two runs on the same input may differ by a quarter of the tolerance."""
         assert self._remembered is not None
+        if all(_same_bits(now, before) for now, before in zip(tensors, self._remembered[1], strict=True)):
+            return {"kind": "", "text": "", "error": worst, "repeated": True}
         for now, before, true, band in zip(tensors, self._remembered[1], truths, bands, strict=True):
             if band is None:
                 continue
@@ -159,6 +182,10 @@ class _Referee:
                 text = f"two runs on the same input differ by up to {float(difference.max()):.3g}, more than a quarter of the tolerance"
                 return {"kind": "nondeterministic", "text": text, "error": worst}
         return {"kind": "", "text": "", "error": worst}
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a, b) or torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
 
 
 def _jsonable(contract: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Policy:
     writable: list[str]
     seccomp: list[bytes]
     namespaces: bool
+    gpu: bool
 
     @staticmethod
     def parse(message: dict[str, Any]) -> Policy:
@@ -51,6 +52,7 @@ class Policy:
             writable=message["writable"],
             seccomp=[base64.b64decode(program) for program in message["seccomp"]],
             namespaces=message["namespaces"],
+            gpu=message["gpu"],
         )
 
 
@@ -117,7 +119,8 @@ def confine(policy: Policy, enforced: Enforced) -> None:
     """In the child that will load hostile code, as the last thing before it does."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, policy.scratch_bytes)
-    _limit(resource.RLIMIT_DATA, policy.memory_bytes)
+    if not policy.gpu:  # the driver reserves address space for all of the device's memory; the supervisor counts pages
+        _limit(resource.RLIMIT_DATA, policy.memory_bytes)
     _limit(resource.RLIMIT_NOFILE, 1024)
     if os.getuid() != 0:
         _limit(resource.RLIMIT_NPROC, max(policy.process_limit * 8, 512))
@@ -135,9 +138,21 @@ def confine(policy: Policy, enforced: Enforced) -> None:
         private = ("/dev/shm",) if enforced.namespaces else ()  # elsewhere it is the machine's own
         for path in (*_WRITABLE, *private, *policy.writable, policy.scratch):
             rules.allow(path, write=True)
+        if policy.gpu:
+            _allow_gpu(rules)
         rules.enforce()
     for program in policy.seccomp:
         linux.install_seccomp(program)
+
+
+def _allow_gpu(rules: linux.Landlock) -> None:
+    """What the driver opens: its devices, its facts, and /proc, where it names its threads."""
+    for path in ("/sys", "/etc/vulkan", "/usr/local/nvidia"):
+        rules.allow(path, write=False)
+    for name in sorted(os.listdir("/dev")):
+        if name.startswith("nvidia") and not name.startswith("nvidia-caps"):
+            rules.allow(f"/dev/{name}", write=True)
+    rules.allow_writing("/proc")
 
 
 def survey(policy: Policy, enforced: Enforced) -> None:

@@ -14,6 +14,7 @@ from . import errors, layout, truth
 from .align import weights_of
 from .draw import OWN, REDRAWN, derive, redraw, redraw_weights, structured_inputs
 from .problem import Drawn, Problem, ProblemError, construct, draw_inputs, forward, init_inputs, run
+from .shelf import DeviceShelf
 from .sizes import reduce_sizes
 from .store import Store
 
@@ -95,12 +96,14 @@ class Reference:
         store: Store,
         reduced: bool,
         session: Store | None = None,
+        shelf: DeviceShelf | None = None,
     ) -> None:
         self.problem = problem
         self.contract: dict[str, Any] = {**_DEFAULTS, **contract}
         self.secret = secret
         self.store = store
         self._session = session or store
+        self._shelf = shelf  # instead of both, on a GPU
         self._session_secret = os.urandom(32)
         self._reduced = reduced
         self.variants: list[Variant] = []
@@ -230,10 +233,10 @@ class Reference:
     def ensure(self, variant: int, distribution: str, number: int) -> InputSet:
         name = f"v{variant}-{distribution}-{number}"
         found = self.sets.get(name)
-        if found is not None and os.path.exists(self.store_of(found).path(f"{name}.in")):
+        if found is not None and self.store_of(found).has(f"{name}.in"):
             found.fresh = False
             return found
-        model = self._model(variant)
+        model = self.model(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
         return self._keep_set(variant, distribution, number, drawn, truth.truth(model, drawn))
 
@@ -248,10 +251,10 @@ class Reference:
             first.bands
             if first
             else truth.bands(
-                self._model(variant), drawn, exact, self.contract, self.variants[variant].reduction, doubled
+                self.model(variant), drawn, exact, self.contract, self.variants[variant].reduction, doubled
             )
         )
-        store = self._session if distribution == UNSEEN else self.store
+        store = self._store_for(distribution)
         store.write_tensors(f"{name}.in", drawn.tensors)
         fields = store.write_tensors(f"{name}.truth", exact)
         scores = {i: _keep_scores(store, name, i, source) for i, source in sources.items()}
@@ -259,7 +262,7 @@ class Reference:
         self.sets[name] = made
         return made
 
-    def _model(self, variant: int) -> nn.Module:
+    def model(self, variant: int) -> nn.Module:
         if variant not in self._models:
             made = self.variants[variant]
             module = self.problem.load(made.sizes)
@@ -299,7 +302,7 @@ class Reference:
                 changed[row] = source[row]
             tensors = [changed if i == which else t for i, t in enumerate(base.tensors)]
             drawn = Drawn(base.skeleton, tensors)
-            after, _sources, _doubled = truth.truth(self._model(0), drawn)
+            after, _sources, _doubled = truth.truth(self.model(0), drawn)
             if self._moved(before, after):
                 return drawn
         self._note("no slice of the inputs moves the truth by ten tolerances")
@@ -315,8 +318,20 @@ class Reference:
                 return True
         return False
 
-    def store_of(self, made: InputSet) -> Store:
-        return self._session if made.distribution == UNSEEN else self.store
+    def store_of(self, made: InputSet) -> Store | DeviceShelf:
+        return self._store_for(made.distribution)
+
+    def _store_for(self, distribution: str) -> Store | DeviceShelf:
+        if self._shelf is not None:
+            return self._shelf
+        return self._session if distribution == UNSEEN else self.store
+
+    def present(self, name: str) -> InputSet:
+        """A set that was made before; on a GPU it may have made room for others meanwhile."""
+        made = self.find(name)
+        return (
+            made if self.store_of(made).has(f"{name}.in") else self.ensure(made.variant, made.distribution, made.number)
+        )
 
     def find(self, name: str) -> InputSet:
         if name not in self.sets:
@@ -435,7 +450,7 @@ def _both_nan(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.is_floating_point() and bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
 
 
-def _keep_scores(store: Store, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
+def _keep_scores(store: Store | DeviceShelf, name: str, index: int, source: truth.IndexSource) -> dict[str, Any]:
     file = f"{name}.scores{index}"
     fields = store.write_tensors(file, [source.scores.double()])
     return {"file": file, "field": asdict(fields[0]), "dim": source.dim, "keepdim": source.keepdim, "sign": source.sign}

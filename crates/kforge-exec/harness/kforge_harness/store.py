@@ -27,6 +27,9 @@ class Store:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
+    def has(self, name: str) -> bool:
+        return os.path.exists(self.path(name))
+
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from .align import weights_of
+from .doubled import doubled_outputs
 from .errors import error_of, rms_of, worst_of
 from .modes import Watch
 from .problem import Drawn, forward
@@ -67,7 +68,7 @@ def truth(model: nn.Module, drawn: Drawn) -> Exactly:
     """Outputs in float64 where the reference can run in it; the flag says whether it could."""
     try:
         with IndexWatch() as watch:
-            _skeleton, outputs = forward(model, drawn, double=True)
+            outputs = doubled_outputs(model, drawn)
         return outputs, watch.sources(outputs), True
     except Exception:
         with IndexWatch() as watch:

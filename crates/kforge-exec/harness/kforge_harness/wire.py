@@ -10,6 +10,7 @@ import array
 import json
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +57,14 @@ def reply(nonce: int, kind: str, inside_ns: int = 0, a: int = 0, b: int = 0, det
     return _REPLY.pack(_MAGIC, flags, nonce, inside_ns, a, b, detail, kind.encode()[:20])
 
 
-def send_json(channel: socket.socket, message: dict[str, Any]) -> None:
+def send_json(channel: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
     # Texts of hostile origin may hold lone surrogates, which no other JSON reader takes.
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
-    channel.sendall(struct.pack("<I", len(data)) + data)
+    head = struct.pack("<I", len(data))
+    if fds:
+        socket.send_fds(channel, [head], list(fds))
+        head = b""
+    channel.sendall(head + data)
 
 
 def receive_json(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

@@ -1,20 +1,16 @@
 //! One arm of a comparison: a sandbox with a cell, and calls whose every output is verified.
 
 use crate::{
-    cell::{Answer, Asked, Cell, Op, fill_random},
+    cell::{Answer, Asked, Cell, Op},
     digest::{Key, Sum},
     error::Result,
     evict::Evictor,
     referee::{InputSet, Referee, Repeat},
     sandbox::Sandbox,
+    slots::Slots,
 };
 use kforge_types::{Kind, Verdict};
 use std::{collections::BTreeMap, time::Duration};
-
-const POISON: u8 = 0xFF;
-const PAGE: usize = 4096;
-/// Pages of an output that are looked at before it is copied.
-const LOOKS: usize = 48;
 
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +33,8 @@ pub(crate) struct Arm {
     inputs_may_change: bool,
     key: Key,
     verified: BTreeMap<String, Vec<Sum>>,
-    last: Option<Sum>,
+    /// Whether an output was handed over, with its digest where there is one.
+    last: Option<Option<Sum>>,
     frozen: bool,
 }
 
@@ -87,7 +84,7 @@ impl Arm {
         set: &InputSet,
         how: How,
     ) -> Result<Called> {
-        if let Some(verdict) = self.late_write() {
+        if let Some(verdict) = self.late_write(referee)? {
             return Ok(Err(verdict));
         }
         // The slots are mapped by the candidate: were it awake, it could compute while caches are being evicted.
@@ -96,8 +93,7 @@ impl Arm {
         {
             return Ok(Err(verdict));
         }
-        set.reveal(self.cell.input.bytes_mut())?;
-        self.cell.output.bytes_mut().fill(POISON);
+        self.cell.slots.lay(referee, set, how.cold)?;
         if how.cold {
             evictor.evict();
         }
@@ -105,8 +101,9 @@ impl Arm {
             Ok(answer) => answer,
             Err(verdict) => return Ok(Err(verdict)),
         };
-        if let Some(verdict) = self.take_output(referee)? {
-            return Ok(Err(verdict));
+        if !self.cell.slots.take(referee)? {
+            let text = "the output was still being written after it had been handed over";
+            return Ok(Err(Verdict::of(Kind::LateWrite, text)));
         }
         // A timed arm sleeps whenever it is not asked: what it leaves running cannot slow the other one.
         if how.cold
@@ -114,9 +111,9 @@ impl Arm {
         {
             return Ok(Err(verdict));
         }
-        let sum = self.key.digest(referee.output.bytes());
+        let sum = self.sum_of_taken(referee)?;
         self.last = Some(sum);
-        if !self.inputs_may_change && !set.is_in(self.cell.input.bytes())? {
+        if !self.inputs_may_change && !self.cell.slots.unchanged(referee, set)? {
             let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
             return Ok(Err(Verdict::of(Kind::InputMutated, text)));
         }
@@ -127,7 +124,7 @@ impl Arm {
         &mut self,
         referee: &mut Referee,
         set: &InputSet,
-        sum: Sum,
+        sum: Option<Sum>,
         answer: &Answer,
         repeat: Repeat,
     ) -> Result<Called> {
@@ -139,35 +136,23 @@ impl Arm {
             error,
             repeated,
         };
-        if known.contains(&sum) && repeat != Repeat::First {
+        if sum.is_some_and(|sum| known.contains(&sum)) && repeat != Repeat::First {
             return Ok(Ok(sample(0.0, true)));
         }
-        let compared = referee.compare(set, repeat)?;
+        let compared = referee.compare(&self.cell.slots, set, repeat)?;
         if let Some(kind) = compared.failure() {
             return Ok(Err(Verdict::of(kind, compared.text)));
         }
-        known.push(sum);
-        Ok(Ok(sample(compared.error, false)))
+        known.extend(sum);
+        Ok(Ok(sample(compared.error, compared.repeated)))
     }
 
-    /// Copies the output. Pages looked at beforehand, here and there, must not differ from the copy: an answer that
-    /// came before its output was complete is found out, however fast the rest is written ahead of the copy.
-    fn take_output(&mut self, referee: &mut Referee) -> Result<Option<Verdict>> {
-        let slot = self.cell.output.bytes();
-        let pages = slot.len().div_ceil(PAGE);
-        let mut chance = [0; 8 * LOOKS];
-        fill_random(&mut chance)?;
-        let mut looks: Vec<(usize, Vec<u8>)> = Vec::with_capacity(LOOKS + 1);
-        let drawn = chance.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        for page in drawn.map(|word| (word % pages as u64) as usize).chain([pages - 1]) {
-            let start = page * PAGE;
-            looks.push((start, slot[start..(start + PAGE).min(slot.len())].to_vec()));
+    /// The digest of what was taken; of an output on a device there is none, it is compared there each time.
+    fn sum_of_taken(&self, referee: &mut Referee) -> Result<Option<Sum>> {
+        match self.cell.slots {
+            Slots::Host { .. } => Ok(Some(self.key.digest(referee.private_output()?))),
+            Slots::Device { .. } => Ok(None),
         }
-        let copy = referee.output.bytes_mut();
-        copy.copy_from_slice(slot);
-        let complete = looks.iter().all(|(start, page)| copy[*start..*start + page.len()] == *page);
-        let text = "the output was still being written after it had been handed over";
-        Ok((!complete).then(|| Verdict::of(Kind::LateWrite, text)))
     }
 
     /// Stops everything in this arm's sandbox; a verdict where it broke a limit meanwhile.
@@ -181,15 +166,20 @@ impl Arm {
     }
 
     /// Looks at the last output again, in its slot and where the candidate keeps it.
-    pub(crate) fn recheck(&mut self, limit: Duration) -> Result<Option<Verdict>> {
-        let verdict = self.late_write();
+    pub(crate) fn recheck(&mut self, referee: &mut Referee, limit: Duration) -> Result<Option<Verdict>> {
+        let verdict = self.late_write(referee)?;
         Ok(verdict.or(self.ask(Op::Recheck, limit)?.err()))
     }
 
     /// Looks at the output slot again: what was handed over must still be there.
-    pub(crate) fn late_write(&mut self) -> Option<Verdict> {
-        let last = self.last.take()?;
-        (self.key.digest(self.cell.output.bytes()) != last)
-            .then(|| Verdict::of(Kind::LateWrite, "the output changed after it had been handed over"))
+    pub(crate) fn late_write(&mut self, referee: &mut Referee) -> Result<Option<Verdict>> {
+        let Some(last) = self.last.take() else { return Ok(None) };
+        let still_there = match (last, &self.cell.slots) {
+            (Some(sum), slots @ Slots::Host { .. }) => self.key.digest(slots.output()?) == sum,
+            (_, Slots::Device { lane, .. }) => referee.still_there(*lane)?,
+            (None, Slots::Host { .. }) => true,
+        };
+        let text = "the output changed after it had been handed over";
+        Ok((!still_there).then(|| Verdict::of(Kind::LateWrite, text)))
     }
 }

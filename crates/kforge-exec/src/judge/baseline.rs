@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cell::{Cell, Op},
     error::Result,
-    memory::Shared,
+    memory::Sealed,
 };
 use kforge_types::{Baseline, Summary, short_hash};
 use serde::{Deserialize, Serialize};
@@ -137,22 +137,36 @@ impl Session {
         Ok(true)
     }
 
+    /// All of them, the fastest of which stays. Small ones take turns, so that a change of the machine meets them all
+    /// alike; large ones follow one another, so that no more than two lie in memory.
     fn measure_all(&mut self, observer: &dyn Observer) -> Result<()> {
-        let mut arms: Vec<(Baseline, Option<Arm>)> = Vec::new();
-        for name in self.options.baselines.names() {
-            let mut entry = empty(name);
-            match self.start(name, observer)? {
-                Ok((arm, seconds)) => {
-                    entry.compile_s = Some(seconds);
-                    arms.push((entry, Some(arm)));
-                }
-                Err(note) => {
-                    entry.note = note;
-                    arms.push((entry, None));
-                }
+        let names = self.options.baselines.names();
+        let together = if self.lanes.large { 1 } else { names.len() };
+        self.baselines.known.clear();
+        for group in names.chunks(together) {
+            let mut arms: Vec<(Baseline, Option<Arm>)> = Vec::new();
+            for name in group {
+                let mut entry = empty(name);
+                let arm = match self.start(name, observer)? {
+                    Ok((arm, seconds)) => {
+                        entry.compile_s = Some(seconds);
+                        Some(arm)
+                    }
+                    Err(note) => {
+                        entry.note = note;
+                        None
+                    }
+                };
+                arms.push((entry, arm));
             }
+            observer.stage("timing baselines");
+            self.take_turns(&mut arms)?;
+            self.keep_fastest(arms)?;
         }
-        observer.stage("timing baselines");
+        Ok(())
+    }
+
+    fn take_turns(&mut self, arms: &mut [(Baseline, Option<Arm>)]) -> Result<()> {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); arms.len()];
         for round in 0..ROUNDS {
             for (index, (_, arm)) in arms.iter_mut().enumerate() {
@@ -173,12 +187,24 @@ impl Session {
                 "its output does not pass the checks".clone_into(&mut entry.note);
             }
         }
-        self.baselines.known = arms.iter().map(|(entry, _)| entry.clone()).collect();
+        Ok(())
+    }
+
+    /// Of those that were just measured and the one that was the fastest before.
+    fn keep_fastest(&mut self, arms: Vec<(Baseline, Option<Arm>)>) -> Result<()> {
+        self.baselines.known.extend(arms.iter().map(|(entry, _)| entry.clone()));
         let fastest = self.baselines.fastest().map(|b| b.name.clone());
-        self.baselines.control = arms
-            .into_iter()
-            .find(|(entry, _)| Some(&entry.name) == fastest.as_ref())
-            .and_then(|(entry, arm)| Some((entry.name, arm?)));
+        for (entry, arm) in arms {
+            let Some(arm) = arm else { continue };
+            let loser = if Some(&entry.name) == fastest.as_ref() {
+                self.baselines.control.replace((entry.name, arm)).map(|(_, before)| before)
+            } else {
+                Some(arm)
+            };
+            if let Some(Arm { mut sandbox, cell, .. }) = loser {
+                self.end_cell(&mut sandbox, cell)?;
+            }
+        }
         Ok(())
     }
 
@@ -195,13 +221,13 @@ impl Session {
         let slots = self.take_lane()?;
         let mut sandbox = self.enter(Role::Baseline)?;
         let inductor = self.inductor_cache()?;
+        let weights = self.referee.weights(&self.opened)?;
         let maker = self.spec_maker();
         let file = self.problem_file.display().to_string();
         let special = Special { baseline: name, ..Special::default() };
         let spec = maker.spec(Role::Baseline, &self.problem_source, &file, special);
         let env = maker.environment(sandbox.scratch(), Some(&inductor));
-        let weights = maker.weights()?;
-        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Shared::fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Sealed::fd).collect();
         let cell = Cell::spawn(&mut sandbox, &spec, &env, slots, &fds)?;
         let mut arm = Arm::new(sandbox, cell, true, self.key.clone());
         let limit = self.options.baselines.limit(name);

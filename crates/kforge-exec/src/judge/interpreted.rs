@@ -1,10 +1,11 @@
 //! Triton without a GPU: interpreted on the CPU for correctness, compiled ahead of time for what the compiler says.
 
-use super::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special};
+use super::{Observer, Session, lanes::Lanes, outcome::Outcome, spec::Special};
 use crate::{
     cell::Op,
     error::Result,
     referee::{OpenRequest, Referee},
+    sandbox::Sandbox,
 };
 use kforge_types::State;
 use std::time::Instant;
@@ -18,17 +19,17 @@ impl Session {
         outcome: &mut Outcome,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some(mut arm) = self.interpret(source, outcome, observer)? else { return Ok(()) };
+        let Some(mut sandbox) = self.interpret(source, outcome, observer)? else { return Ok(()) };
         observer.stage("compiling kernels ahead of time");
         let begun = Instant::now();
-        self.compile_ahead_of_time(&mut arm, source, outcome)?;
+        self.compile_ahead_of_time(&mut sandbox, source, outcome)?;
         outcome.stage("ahead_of_time", begun.elapsed().as_secs_f64());
-        outcome.log = arm.sandbox.log.text();
+        outcome.log = sandbox.log.text();
         Ok(())
     }
 
     /// At reduced sizes first; a kernel that is written for the problem's own sizes gets a second chance there.
-    fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Arm>> {
+    fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Sandbox>> {
         let first = self.interpret_once(source, outcome, observer)?;
         let reduced =
             self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
@@ -45,13 +46,19 @@ impl Session {
             reduced: false,
             threads: self.options.threads,
             limit_s: self.options.problem_timeout.as_secs(),
+            place: &self.options.place,
         };
         let (referee, opened) = Referee::open(&mut self.zygote, &request)?;
-        let kept = (std::mem::replace(&mut self.referee, referee), std::mem::replace(&mut self.opened, opened));
+        let lanes = Lanes::new(&self.options, &opened)?;
+        let kept = (
+            std::mem::replace(&mut self.referee, referee),
+            std::mem::replace(&mut self.opened, opened),
+            std::mem::replace(&mut self.lanes, lanes),
+        );
         let at_reduced = outcome.restart();
         outcome.report = Some(self.opened.report.clone());
         let second = self.interpret_once(source, outcome, observer);
-        (self.referee, self.opened) = kept;
+        (self.referee, self.opened, self.lanes) = kept;
         let second = second?;
         if second.is_some() {
             outcome.pass("other sizes", format!("right at the problem's own sizes only; {}", at_reduced.reason));
@@ -59,7 +66,12 @@ impl Session {
         Ok(second)
     }
 
-    fn interpret_once(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Arm>> {
+    fn interpret_once(
+        &mut self,
+        source: &str,
+        outcome: &mut Outcome,
+        observer: &dyn Observer,
+    ) -> Result<Option<Sandbox>> {
         let Some(mut arm) = self.build(source, outcome, observer)? else { return Ok(None) };
         observer.stage("verifying under Triton's interpreter");
         let begun = Instant::now();
@@ -78,23 +90,22 @@ impl Session {
                 return Ok(None);
             }
         }
-        let own = self.audit(&mut arm, source, outcome)?;
+        let audited = self.audit(arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
-        Ok(own.then_some(arm))
+        Ok(audited)
     }
 
-    fn compile_ahead_of_time(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<()> {
+    fn compile_ahead_of_time(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Result<()> {
         let limit = self.options.timeout;
         if self.launches == 0 {
             outcome.pass(AHEAD_OF_TIME, "no Triton kernel was launched");
             return Ok(());
         }
-        arm.sandbox.clear()?;
         let special = Special { ahead_of_time: true, ..Special::default() };
-        let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
-        let mut last = cell.ask(&mut arm.sandbox, Op::Import, limit, false)?;
+        let mut cell = self.builder(sandbox, source, special)?;
+        let mut last = cell.ask(sandbox, Op::Import, limit, false)?;
         if last.is_ok() {
-            last = cell.ask(&mut arm.sandbox, Op::AheadOfTime, limit, false)?;
+            last = cell.ask(sandbox, Op::AheadOfTime, limit, false)?;
         }
         match last {
             Err(verdict) => {

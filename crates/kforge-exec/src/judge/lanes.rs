@@ -1,56 +1,62 @@
-//! Slots for the arms that are timed, taken at the start of a session and used again.
+//! Slots for cells: taken at the start of a session and used again, so that few are ever resident.
 //!
 //! Memory that a dead process gave back lies scattered, and code that works on it is slower by several percent
-//! (docs/design/verdict.md): arms whose memory differs in age are not equal.
+//! (docs/design/verdict.md): arms whose memory differs in age are not equal. A candidate's cells follow one another over
+//! the same slots; with the baseline that stays and one copy of an output, three sets are resident at the most.
 
-use super::{BaselineChoice, EvalOptions, Session, arm::Arm};
-use crate::{cell::Slots, error::Result, referee::Opened};
+use super::{BaselineChoice, EvalOptions, Session};
+use crate::{cell::Cell, error::Result, referee::Opened, sandbox::Sandbox, slots::Slots};
 use kforge_types::SandboxLevel;
 
-/// Up to this size there is one pair for each baseline; beyond it only for the one that stays.
+/// Up to this size baselines are measured in turns, each over slots of its own; beyond it one after the other.
 const LARGE: usize = 64 << 20;
 
 pub(crate) struct Lanes {
     free: Vec<Slots>,
+    /// Whether sets are so large that baselines must not lie in memory together.
+    pub(crate) large: bool,
 }
 
 impl Lanes {
     pub(crate) fn new(options: &EvalOptions, opened: &Opened) -> Result<Self> {
         let sizes = slot_sizes(opened);
+        let large = sizes.0 + sizes.1 > LARGE && !options.place.is_gpu();
         let baselines = match options.baselines {
             BaselineChoice::Eager => 1,
-            _ if sizes.0 + sizes.1 > LARGE => 1,
+            _ if large => 1,
             _ => options.baselines.names().len(),
         };
-        let timed = !options.no_timing && !options.is_triton();
-        let count = if timed { 1 + baselines } else { 0 };
-        Ok(Self { free: (0..count).map(|_| Slots::new(sizes)).collect::<Result<_>>()? })
+        let count = match options.place {
+            super::Place::Cpu if !options.no_timing => 1 + baselines,
+            _ => 0,
+        };
+        Ok(Self { free: (0..count).map(|_| Slots::touched(sizes)).collect::<Result<_>>()?, large })
     }
 
     /// Once the baseline that stays has its slots, candidates need one pair at a time.
     pub(crate) fn keep_one(&mut self) {
         self.free.truncate(1);
     }
-
-    /// Ends the arm. Its slots are used again only where nothing can have survived that still maps them.
-    pub(crate) fn give_back(&mut self, mut arm: Arm) -> Result<()> {
-        if arm.sandbox.report.level == SandboxLevel::Full {
-            arm.sandbox.clear()?;
-            let mut slots = arm.cell.into_slots();
-            slots.wipe();
-            self.free.push(slots);
-        }
-        Ok(())
-    }
 }
 
 impl Session {
     pub(crate) fn take_lane(&mut self) -> Result<Slots> {
-        self.lanes.free.pop().map_or_else(|| Slots::new(slot_sizes(&self.opened)), Ok)
+        match self.lanes.free.pop() {
+            Some(slots) => Ok(slots),
+            None if self.options.place.is_gpu() => self.referee.make_lane(),
+            None => Slots::touched(slot_sizes(&self.opened)),
+        }
     }
 
-    pub(crate) fn slot_sizes(&self) -> (usize, usize) {
-        slot_sizes(&self.opened)
+    /// Ends every process in the sandbox. The slots are used again only where nothing can have survived that maps them.
+    pub(crate) fn end_cell(&mut self, sandbox: &mut Sandbox, cell: Cell) -> Result<()> {
+        sandbox.clear()?;
+        if sandbox.report.level == SandboxLevel::Full {
+            let mut slots = cell.into_slots();
+            slots.wipe(&mut self.referee)?;
+            self.lanes.free.push(slots);
+        }
+        Ok(())
     }
 }
 

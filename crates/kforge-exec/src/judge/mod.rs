@@ -3,9 +3,12 @@
 pub(crate) mod arm;
 pub(crate) mod baseline;
 mod clock;
+mod compiled;
+mod gpu;
 mod interpreted;
 mod lanes;
 pub(crate) mod outcome;
+pub(crate) mod place;
 pub(crate) mod spec;
 pub(crate) mod timing;
 pub(crate) mod verify;
@@ -19,10 +22,13 @@ use crate::{
     sandbox::{Folders, Limits, Sandbox},
     zygote::Zygote,
 };
+use arm::Arm;
 use baseline::Baselines;
-use kforge_types::{Contract, DeviceInfo, EvalResult, SandboxLevel, SandboxReport, Target, Versions};
+use gpu::Gpu;
+use kforge_types::{Contract, DeviceInfo, EvalResult, Kind, SandboxLevel, SandboxReport, Target, Versions};
 use lanes::Lanes;
 use outcome::Outcome;
+pub use place::Place;
 use spec::{Role, SpecMaker};
 use std::{
     path::{Path, PathBuf},
@@ -50,6 +56,8 @@ pub struct EvalOptions {
     pub cache: PathBuf,
     /// Accelerator and programming model.
     pub target: Target,
+    /// Where its kernels run.
+    pub place: Place,
     /// For what architecture kernels are compiled where nothing runs (`sm_90`).
     pub arch: String,
     /// Toolchain tables for `kforge_rt`, from the target's folder.
@@ -97,6 +105,7 @@ pub struct Session {
     baselines: Baselines,
     pub(crate) evictor: Evictor,
     pub(crate) lanes: Lanes,
+    pub(crate) gpu: Option<Gpu>,
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
@@ -115,7 +124,7 @@ impl Session {
         let problem_source = std::fs::read_to_string(problem)
             .map_err(|error| ExecError::Problem(format!("cannot read the problem {}: {error}", problem.display())))?;
         let harness = crate::harness::unpack(&options.cache)?;
-        let mut zygote = Zygote::start(&options.python, &harness, options.threads, true)?;
+        let mut zygote = Zygote::start(&options.python, &harness, options.threads, true, &options.place)?;
         let started = begun.elapsed().as_secs_f64();
         observer.stage("examining the problem");
         let request = OpenRequest {
@@ -123,16 +132,22 @@ impl Session {
             contract: &options.contract,
             store: &options.cache.join("truths"),
             fresh: options.fresh,
-            reduced: options.is_triton(),
+            reduced: options.place == Place::Interpreter,
             threads: options.threads,
             limit_s: options.problem_timeout.as_secs(),
+            place: &options.place,
         };
-        let (referee, opened) = Referee::open(&mut zygote, &request)?;
-        let mut device = machine::cpu(options.threads);
-        if options.is_triton() {
-            device.note =
-                format!("no GPU: run by Triton's interpreter on the CPU, compiled ahead of time for {}", options.arch);
-        }
+        let (mut referee, opened) = Referee::open(&mut zygote, &request)?;
+        let gpu = match options.place {
+            Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
+            _ => None,
+        };
+        let device = match (&gpu, &options.place) {
+            (Some(gpu), _) => gpu.info(options.threads),
+            (None, Place::Interpreter) => absent(&options, "run by Triton's interpreter on the CPU, compiled"),
+            (None, Place::Compiler) => absent(&options, "nothing is run; compiled"),
+            (None, _) => machine::cpu(options.threads),
+        };
         let versions = Versions {
             kforge: env!("CARGO_PKG_VERSION").to_owned(),
             python: zygote.ready.python.clone(),
@@ -143,7 +158,12 @@ impl Session {
         let lanes = Lanes::new(&options, &opened)?;
         let stages = vec![("start", started), ("problem", begun.elapsed().as_secs_f64() - started)];
         Ok(Self {
-            evictor: Evictor::new(device.last_level_cache, options.threads),
+            evictor: if gpu.is_some() {
+                Evictor::none()
+            } else {
+                Evictor::new(device.last_level_cache, options.threads)
+            },
+            gpu,
             options,
             problem_file: problem.to_owned(),
             problem_source,
@@ -167,12 +187,14 @@ impl Session {
         for (stage, seconds) in self.stages.drain(..) {
             outcome.stage(stage, seconds);
         }
-        let judged = if self.options.is_triton() {
-            self.judge_interpreted(source, &mut outcome, observer)
-        } else {
-            self.judge_measured(source, &mut outcome, observer)
-        };
-        judged?;
+        match self.options.place {
+            Place::Interpreter => self.judge_interpreted(source, &mut outcome, observer)?,
+            Place::Compiler => self.judge_compiled(source, &mut outcome, observer)?,
+            Place::Cpu | Place::Gpu { .. } => self.judge_measured(source, &mut outcome, observer)?,
+        }
+        if matches!(outcome.verdict.kind, Some(Kind::Timeout | Kind::Crash | Kind::Launch | Kind::Exit)) {
+            self.device_recovered()?;
+        }
         Ok(outcome.finish(self))
     }
 
@@ -182,31 +204,31 @@ impl Session {
         let begun = Instant::now();
         let verified = self.verify(&mut arm, outcome)?;
         outcome.stage("verify", begun.elapsed().as_secs_f64());
-        if verified {
-            let begun = Instant::now();
-            observer.stage("auditing who computes");
-            let audited = self.audit(&mut arm, source, outcome)?;
-            outcome.stage("audit", begun.elapsed().as_secs_f64());
-            if audited && !self.options.no_timing {
-                let begun = Instant::now();
-                self.ensure_baselines(observer)?;
-                self.lanes.keep_one();
-                outcome.stage("baselines", begun.elapsed().as_secs_f64());
-                let begun = Instant::now();
-                self.make_sets()?;
-                outcome.stage("truths", begun.elapsed().as_secs_f64());
-                observer.stage("timing");
-                let begun = Instant::now();
-                let Some(fresh) = self.timing_arm(arm, source, outcome)? else { return Ok(()) };
-                arm = fresh;
-                self.time(&mut arm, outcome)?;
-                outcome.stage("time", begun.elapsed().as_secs_f64());
-                outcome.log = arm.sandbox.log.text();
-                return self.lanes.give_back(arm);
-            }
-        }
         outcome.log = arm.sandbox.log.text();
-        Ok(())
+        if !verified {
+            let Arm { mut sandbox, cell, .. } = arm;
+            return self.end_cell(&mut sandbox, cell);
+        }
+        let begun = Instant::now();
+        observer.stage("auditing who computes");
+        let audited = self.audit(arm, source, outcome)?;
+        outcome.stage("audit", begun.elapsed().as_secs_f64());
+        let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
+        let begun = Instant::now();
+        self.ensure_baselines(observer)?;
+        self.lanes.keep_one();
+        outcome.stage("baselines", begun.elapsed().as_secs_f64());
+        let begun = Instant::now();
+        self.make_sets()?;
+        outcome.stage("truths", begun.elapsed().as_secs_f64());
+        observer.stage("timing");
+        let begun = Instant::now();
+        let Some(mut arm) = self.timing_arm(sandbox, source, outcome)? else { return Ok(()) };
+        self.time(&mut arm, outcome)?;
+        outcome.stage("time", begun.elapsed().as_secs_f64());
+        let Arm { mut sandbox, cell, .. } = arm;
+        outcome.log = sandbox.log.text();
+        self.end_cell(&mut sandbox, cell)
     }
 
     /// A sandbox for hostile code, at the demanded level or not at all.
@@ -218,7 +240,11 @@ impl Session {
             }
         };
         let set_bytes = (self.opened.input_bytes + self.opened.output_bytes) as u64;
-        let limits = Limits { memory_bytes: self.options.memory_bytes + 8 * set_bytes, ..Limits::default() };
+        let limits = Limits {
+            memory_bytes: self.options.memory_bytes + 8 * set_bytes,
+            gpu: self.options.place.is_gpu(),
+            ..Limits::default()
+        };
         let root = scratch_root();
         let sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
         if sandbox.report.level < self.options.require_sandbox {
@@ -228,7 +254,7 @@ impl Session {
     }
 
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
-        SpecMaker { options: &self.options, opened: &self.opened, store: self.referee.store() }
+        SpecMaker { options: &self.options, opened: &self.opened }
     }
 
     /// Only baselines write here, so what they find here is their own.
@@ -245,16 +271,16 @@ impl Session {
     }
 }
 
-impl EvalOptions {
-    pub(crate) fn is_triton(&self) -> bool {
-        self.target.model == "triton"
-    }
+/// The CPU, with a word on the device that is not here.
+fn absent(options: &EvalOptions, what: &str) -> DeviceInfo {
+    let note = format!("no GPU: {what} ahead of time for {}", options.arch);
+    DeviceInfo { note, ..machine::cpu(options.threads) }
 }
 
 /// Tries the sandbox without torch: what `doctor` and `--require-sandbox` go by.
 pub fn probe_sandbox(python: &Path, cache: &Path) -> Result<SandboxReport> {
     let harness = crate::harness::unpack(cache)?;
-    let mut zygote = Zygote::start(python, &harness, 1, false)?;
+    let mut zygote = Zygote::start(python, &harness, 1, false, &Place::Cpu)?;
     let root = scratch_root();
     let sandbox = Sandbox::enter(&mut zygote, &root, &Limits::default(), &Folders::default(), true)?;
     Ok(sandbox.report.clone())

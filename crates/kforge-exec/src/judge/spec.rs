@@ -1,7 +1,7 @@
 //! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
 
 use super::EvalOptions;
-use crate::{error::Result, memory::Shared, referee::Opened};
+use crate::referee::Opened;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 
@@ -28,7 +28,6 @@ pub(crate) struct Special<'a> {
 pub(crate) struct SpecMaker<'a> {
     pub(crate) options: &'a EvalOptions,
     pub(crate) opened: &'a Opened,
-    pub(crate) store: &'a Path,
 }
 
 impl SpecMaker<'_> {
@@ -49,7 +48,19 @@ impl SpecMaker<'_> {
             "triton": special.interpret,
             "aot": special.ahead_of_time,
             "arch": self.options.arch,
+            "place": self.options.place.for_harness(),
+            "mul": self.opened.contract.mul,
         })
+    }
+
+    /// For a process that imports and calls nothing: no sizes, no weights, and no device is touched for it.
+    pub(crate) fn builder_spec(&self, source: &str, filename: &str, special: Special<'_>) -> Value {
+        let mut spec = self.spec(Role::Candidate, source, filename, special);
+        spec["variants"] = json!([]);
+        spec["input_bytes"] = json!(4096);
+        spec["output_bytes"] = json!(4096);
+        spec["place"] = json!("cpu");
+        spec
     }
 
     pub(crate) fn environment(&self, scratch: &Path, inductor: Option<&Path>) -> BTreeMap<String, String> {
@@ -66,6 +77,8 @@ impl SpecMaker<'_> {
                 ("KFORGE_BUILD_DIR", inside("build")),
                 ("KFORGE_MATH", math.to_owned()),
                 ("KFORGE_TOOLCHAINS", self.options.toolchains.to_string()),
+                ("KFORGE_ARCH", self.options.arch.clone()),
+                ("CUDA_CACHE_PATH", inside("cache")),
                 ("TORCH_EXTENSIONS_DIR", inside("build")),
                 ("TORCHINDUCTOR_CACHE_DIR", cache),
                 ("TRITON_CACHE_DIR", inside("cache")),
@@ -73,17 +86,6 @@ impl SpecMaker<'_> {
             ]
             .map(|(name, value)| (name.to_owned(), value)),
         )
-    }
-
-    pub(crate) fn weights(&self) -> Result<Vec<Shared>> {
-        self.opened
-            .variants
-            .iter()
-            .map(|variant| {
-                let name = variant.get("weights_file").and_then(Value::as_str).unwrap_or_default();
-                Shared::copy_of(&self.store.join(name))
-            })
-            .collect()
     }
 }
 

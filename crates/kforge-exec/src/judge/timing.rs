@@ -4,6 +4,7 @@ use super::{
     Session,
     arm::{Arm, Called, How, Sample},
     clock::{self, Clock},
+    gpu::Gpu,
     outcome::Outcome,
     spec::Special,
     verify::OWN,
@@ -11,6 +12,7 @@ use super::{
 use crate::{
     cell::Op,
     error::{ExecError, Result},
+    sandbox::Sandbox,
 };
 use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median, ratio_of_medians};
 use std::time::{Duration, Instant};
@@ -60,12 +62,14 @@ struct Blocks {
 impl Session {
     /// A fresh cell in the candidate's sandbox with the same short history as a baseline's: what verification did to
     /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
-    pub(crate) fn timing_arm(&mut self, verified: Arm, source: &str, outcome: &mut Outcome) -> Result<Option<Arm>> {
+    pub(crate) fn timing_arm(
+        &mut self,
+        mut sandbox: Sandbox,
+        source: &str,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Arm>> {
         self.own_threads = starts_threads(source);
-        let mut sandbox = verified.sandbox;
-        sandbox.clear()?;
-        let slots = self.take_lane()?;
-        let cell = self.candidate_cell_in(slots, &mut sandbox, source, Special::default())?;
+        let cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
         let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs, self.key.clone());
         for op in [Op::Import, Op::Construct(0)] {
             if let Err(verdict) = arm.ask(op, self.options.timeout)? {
@@ -113,8 +117,10 @@ impl Session {
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
         // By one thread, which has no more than its share of the bandwidth.
-        let threads = self.options.threads as f64;
-        let fetch_us = threads * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6;
+        let fetch_us = match self.gpu {
+            Some(_) => 0.0,
+            None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
+        };
         let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us) else {
             return Ok(true);
         };
@@ -151,7 +157,7 @@ impl Session {
             Ok(warm) => warm,
             Err(verdict) => return Ok(outcome.fail("warm calls", verdict)),
         };
-        if let Some(verdict) = arm.late_write() {
+        if let Some(verdict) = arm.late_write(&mut self.referee)? {
             return Ok(outcome.fail("late write", verdict));
         }
         outcome.pass("late write", "outputs stayed as they were handed over");
@@ -296,16 +302,25 @@ impl Session {
             outside_median_us: report.outside_us,
             warm_median_us,
             unseen_median_us,
-            cold: self.evictor.describe(),
+            cold: self.gpu.as_ref().map_or_else(|| self.evictor.describe(), Gpu::describe_flush),
             prepare_s: outcome.prepare_s,
             framework_share: outcome.framework_share,
         });
-        let (passed, detail) = self.physical_floor(own.median * scale);
-        outcome.checks.push(kforge_types::Check { name: "physical floor".to_owned(), passed, detail });
+        let (possible, detail) = self.physical_floor(own.median * scale);
+        if !possible && self.gpu.is_some() {
+            let text =
+                format!("faster than memory allows ({:.1} us; {detail}): it does not do the work", own.median * scale);
+            outcome.fail("physical floor", Verdict::of(Kind::Floor, text));
+            return;
+        }
+        outcome.checks.push(kforge_types::Check { name: "physical floor".to_owned(), passed: possible, detail });
     }
 
     /// On a CPU the floor only flags: caches of other cores and prefetchers make it soft.
     fn physical_floor(&self, time_us: f64) -> (bool, String) {
+        if let Some(gpu) = &self.gpu {
+            return gpu.physical_floor(time_us);
+        }
         let bytes = (self.opened.input_bytes + self.opened.output_bytes) as f64;
         if bytes < 2.0 * self.device.last_level_cache as f64 {
             return (true, "not applied: the data fits into twice the last-level cache".to_owned());

@@ -1,16 +1,18 @@
 //! Building a candidate and finding out whether its outputs are right. Nothing here is timed.
 
 use super::{
-    Session,
+    Place, Session,
     arm::{Arm, How},
     outcome::Outcome,
     spec::{Role, Special},
 };
 use crate::{
-    cell::{Cell, Op, Slots},
+    cell::{Cell, Op},
     error::Result,
+    memory::Sealed,
     referee::Repeat,
     sandbox::Sandbox,
+    slots::Slots,
 };
 use kforge_types::{Evidence, Kind, Operators, Params, Verdict};
 use std::{
@@ -20,33 +22,34 @@ use std::{
 
 pub(crate) const OWN: &str = "own";
 const SLICE: &str = "slice";
+/// Of a process that calls nothing.
+const BUILDER_SLOTS: (usize, usize) = (4096, 4096);
 const CANDIDATE_FILE: &str = "candidate.py";
 /// After how long an output is looked at again.
 const LATER: Duration = Duration::from_millis(25);
 
 impl Session {
     /// Forks a cell for the candidate in its sandbox.
-    pub(crate) fn candidate_cell(&self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
-        self.candidate_cell_in(Slots::new(self.slot_sizes())?, sandbox, source, special)
-    }
-
-    pub(crate) fn candidate_cell_in(
-        &self,
-        slots: Slots,
-        sandbox: &mut Sandbox,
-        source: &str,
-        special: Special<'_>,
-    ) -> Result<Cell> {
+    pub(crate) fn candidate_cell(&mut self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
+        let slots = self.take_lane()?;
+        let weights = self.referee.weights(&self.opened)?;
         let maker = self.spec_maker();
         let spec = maker.spec(Role::Candidate, source, CANDIDATE_FILE, special);
         let env = maker.environment(sandbox.scratch(), None);
-        let weights = maker.weights()?;
-        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(crate::memory::Shared::fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Sealed::fd).collect();
         Cell::spawn(sandbox, &spec, &env, slots, &fds)
     }
 
+    /// Forks a process that imports the candidate, so that its kernels are built, and calls nothing.
+    pub(crate) fn builder(&self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
+        let maker = self.spec_maker();
+        let spec = maker.builder_spec(source, CANDIDATE_FILE, special);
+        let env = maker.environment(sandbox.scratch(), None);
+        Cell::spawn(sandbox, &spec, &env, Slots::host(BUILDER_SLOTS)?, &[])
+    }
+
     fn ordinary(&self) -> Special<'static> {
-        Special { interpret: self.options.is_triton(), ..Special::default() }
+        Special { interpret: self.options.place == Place::Interpreter, ..Special::default() }
     }
 
     /// Builder first, then the cell that finds the builder's objects in the same scratch.
@@ -62,7 +65,7 @@ impl Session {
         outcome.sandbox = sandbox.report.clone();
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
-        let mut builder = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
+        let mut builder = self.builder(&mut sandbox, source, self.ordinary())?;
         let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout, false)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
@@ -158,7 +161,8 @@ impl Session {
     /// A thread that goes on writing to the returned tensor would spoil it for whoever uses it.
     fn verify_later(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
         std::thread::sleep(LATER);
-        if let Some(verdict) = arm.recheck(self.call_limit())? {
+        let limit = self.call_limit();
+        if let Some(verdict) = arm.recheck(&mut self.referee, limit)? {
             return Ok(outcome.fail("looked at again", verdict));
         }
         outcome.pass("looked at again", "unchanged");
@@ -192,12 +196,17 @@ impl Session {
     }
 
     /// Who computes: framework operators by name and time, and whether the candidate's own kernels matter at all.
-    pub(crate) fn audit(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
+    ///
+    /// The arm's cell is ended; its sandbox is given back where the audit found nothing against the candidate.
+    pub(crate) fn audit(&mut self, mut arm: Arm, source: &str, outcome: &mut Outcome) -> Result<Option<Sandbox>> {
         let set = self.referee.set(0, OWN, 1)?;
         let limit = self.call_limit();
-        set.reveal(arm.cell.input.bytes_mut())?;
+        arm.cell.slots.lay(&mut self.referee, &set, false)?;
         let answer = match arm.ask(Op::Audit, limit)? {
-            Err(verdict) => return Ok(outcome.fail("audit", verdict)),
+            Err(verdict) => {
+                outcome.fail("audit", verdict);
+                return Ok(None);
+            }
             Ok(answer) => answer,
         };
         let operators = arm.cell.detail_text().replace('\n', ", ");
@@ -205,35 +214,39 @@ impl Session {
         outcome.framework_share = Some(share.clamp(0.0, 1.0));
         if self.opened.contract.operators == Some(Operators::Own) && !operators.is_empty() {
             let text = format!("framework operators compute ({operators}); the contract wants own kernels only");
-            return Ok(outcome.fail("operators", Verdict::of(Kind::FrameworkOperator, text)));
+            outcome.fail("operators", Verdict::of(Kind::FrameworkOperator, text));
+            return Ok(None);
         }
         let named = if operators.is_empty() { "none".to_owned() } else { operators };
         outcome.pass("framework operators", named);
-        self.audit_own_kernels(arm, source, outcome)
+        // What the verified cell left running must not be there: it could spoil this one, and timing starts anew anyway.
+        let Arm { mut sandbox, cell, .. } = arm;
+        self.end_cell(&mut sandbox, cell)?;
+        let special = Special { skip_kernels: true, ..self.ordinary() };
+        let mut cell = self.candidate_cell(&mut sandbox, source, special)?;
+        let honest = self.audit_own_kernels(&mut sandbox, &mut cell, outcome)?;
+        outcome.log = sandbox.log.text();
+        self.end_cell(&mut sandbox, cell)?;
+        Ok(honest.then_some(sandbox))
     }
 
     /// The same candidate with its kernels switched off: if the output is still right, they were a decoy.
-    fn audit_own_kernels(&mut self, arm: &mut Arm, source: &str, outcome: &mut Outcome) -> Result<bool> {
-        let special = Special { skip_kernels: true, ..self.ordinary() };
-        // What the verified cell left running must not be there: it could spoil this one, and timing starts anew anyway.
-        arm.sandbox.clear()?;
-        let mut cell = self.candidate_cell(&mut arm.sandbox, source, special)?;
+    fn audit_own_kernels(&mut self, sandbox: &mut Sandbox, cell: &mut Cell, outcome: &mut Outcome) -> Result<bool> {
         let limit = self.options.timeout;
         let set = self.referee.set(0, OWN, 0)?;
-        set.reveal(cell.input.bytes_mut())?;
-        cell.output.bytes_mut().fill(0xFF);
+        cell.slots.lay(&mut self.referee, &set, false)?;
         for op in [Op::Import, Op::Construct(0)] {
-            if cell.ask(&mut arm.sandbox, op, limit, false)?.is_err() {
+            if cell.ask(sandbox, op, limit, false)?.is_err() {
                 outcome.pass("own kernels", "nothing works without them");
                 return Ok(true);
             }
         }
-        let Ok(answer) = cell.ask(&mut arm.sandbox, Op::Audit, limit, false)? else {
+        let Ok(answer) = cell.ask(sandbox, Op::Audit, limit, false)? else {
             outcome.pass("own kernels", "nothing works without them");
             return Ok(true);
         };
-        self.referee.output.bytes_mut().copy_from_slice(cell.output.bytes());
-        let still_right = self.referee.compare(&set, Repeat::No)?.failure().is_none();
+        cell.slots.take(&mut self.referee)?;
+        let still_right = self.referee.compare(&cell.slots, &set, Repeat::No)?.failure().is_none();
         match (answer.a, still_right) {
             (0, true) => {
                 outcome.pass("own kernels", "none ran: framework operators only");

@@ -20,7 +20,7 @@ mod vectorise;
 mod words;
 
 use crate::{
-    cell::{Cell, Op, Slots},
+    cell::{Cell, Op},
     error::Result,
     judge::{
         Observer, Session,
@@ -31,6 +31,7 @@ use crate::{
         verify::OWN,
     },
     sandbox::Sandbox,
+    slots::Slots,
 };
 use disassembly::{Heat, Library, Width};
 use kforge_types::{Profile, Roofline, median};
@@ -86,7 +87,7 @@ impl Session {
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
     pub fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
         let mut ladder = Ladder::default();
-        if self.options.is_triton() {
+        if !self.options.place.is_timed() {
             let reason = "the CPU profile reads compiled C++; kernels of this target are not run on their device here";
             ladder.note(CANDIDATE, 0.0, Err(reason.to_owned()));
             return Ok(ladder.finish(None));
@@ -233,7 +234,7 @@ impl Session {
             let running = scope.spawn(move || perf::run(command));
             while !running.is_finished() {
                 if again {
-                    set.reveal(arm.cell.input.bytes_mut())?;
+                    arm.cell.slots.lay(&mut self.referee, &set, false)?;
                 }
                 if let Err(verdict) = arm.ask(Op::Repeat(calls), limit)? {
                     let _ = running.join();
@@ -264,7 +265,7 @@ impl Session {
         let scratch = sandbox.scratch().to_string_lossy().into_owned();
         let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
         let env = self.spec_maker().environment(sandbox.scratch(), None);
-        let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::new((4096, ANSWER_BYTES))?, &[])?;
+        let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::host((4096, ANSWER_BYTES))?, &[])?;
         let begun = Instant::now();
         let reported = ask::<Builds>(&mut cell, &mut sandbox, 0)?;
         let reported = reported.and_then(|answer| answer.error.map_or_else(|| vectorise::report(&answer.builds), Err));
@@ -301,7 +302,8 @@ impl Session {
             }
             Err(verdict) => Err(format!("torch's profiler failed on the reference: {}", verdict.reason)),
         };
-        self.lanes.give_back(arm)?;
+        let Arm { mut sandbox, cell, .. } = arm;
+        self.end_cell(&mut sandbox, cell)?;
         let told = found.as_ref().map_err(Clone::clone);
         let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
         ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
@@ -383,7 +385,7 @@ fn ask<T: DeserializeOwned>(
         Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
         Err(verdict) => return Ok(Err(format!("what was built could not be looked at: {}", verdict.reason))),
     };
-    let bytes = cell.output.bytes()[..length].to_vec();
+    let bytes = cell.slots.output()?[..length].to_vec();
     Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}")))
 }
 

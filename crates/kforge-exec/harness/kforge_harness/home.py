@@ -1,0 +1,79 @@
+"""On which device this process computes, and how a tensor lies there.
+
+A process of the harness computes on one device for its whole life. It is settled once, before anything is drawn or
+constructed, so that code which makes tensors need not carry a device along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+_TF32_OR_LESS = ("tf32", "bf16", "fp16", "fp8")
+
+
+class _Home:
+    device = torch.device("cpu")
+
+
+def device() -> torch.device:
+    return _Home.device
+
+
+def on_gpu() -> bool:
+    return _Home.device.type == "cuda"
+
+
+def settle(place: str) -> None:
+    """`cpu` or `cuda`: the one GPU that this process sees."""
+    if place == "cuda":
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")  # makes torch's context the current one of this thread
+        _Home.device = torch.device("cuda", 0)
+
+
+def allow_precision(mul: str) -> None:
+    """Operators of the framework multiply as the contract says: TF32 only where it allows it."""
+    if on_gpu():
+        allowed = mul in _TF32_OR_LESS
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed
+
+
+@contextmanager
+def new_tensors_here() -> Iterator[None]:
+    """Tensors that are made without a device lie on this process's own."""
+    with torch.device(_Home.device):
+        yield
+
+
+def brought_here(model: nn.Module) -> nn.Module:
+    """Parameters, buffers, and tensors that are plain attributes."""
+    if on_gpu():
+        model.to(_Home.device)
+        for child in model.modules():
+            for name, value in list(vars(child).items()):
+                if isinstance(value, torch.Tensor) and value.device != _Home.device:
+                    setattr(child, name, value.to(_Home.device))
+    return model
+
+
+class _Raw:
+    """What torch needs to see device memory that it has not allocated."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__cuda_array_interface__: dict[str, Any] = {
+            "data": (address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 2,
+        }
+
+
+def device_bytes(address: int, nbytes: int) -> torch.Tensor:
+    """Device memory at `address` as a flat tensor of bytes."""
+    return torch.as_tensor(_Raw(address, nbytes), device=_Home.device)

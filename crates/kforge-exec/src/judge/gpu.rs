@@ -1,0 +1,90 @@
+//! What a session knows of its GPU: facts for the report, the physical floor, and whether it still answers.
+
+use super::Session;
+use crate::{
+    error::{ExecError, Result},
+    referee::Referee,
+};
+use kforge_types::DeviceInfo;
+use serde::Deserialize;
+
+/// A candidate that killed its process may leave the device busy for a while: seconds until it must answer again.
+const RECOVERY_S: u64 = 30;
+/// Faster than this share of the floor is no measurement.
+const FLOOR_SHARE: f64 = 0.95;
+
+/// As the referee read them from the device.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Gpu {
+    name: String,
+    capability: (u32, u32),
+    memory_bytes: u64,
+    cuda: String,
+    memory_clock_khz: f64,
+    bus_width_bits: f64,
+    l2_bytes: u64,
+    sms: u32,
+    flush_bytes: u64,
+    compulsory_bytes: f64,
+    compulsory_note: String,
+}
+
+impl Gpu {
+    pub(crate) fn open(referee: &mut Referee) -> Result<Self> {
+        referee.device()
+    }
+
+    pub(crate) fn info(&self, threads: usize) -> DeviceInfo {
+        let note = format!(
+            "compute capability {}.{}, {} multiprocessors, {:.0} GiB, {:.0} GB/s by its clocks, CUDA {}",
+            self.capability.0,
+            self.capability.1,
+            self.sms,
+            self.memory_bytes as f64 / f64::from(1 << 30),
+            self.bandwidth() / 1e9,
+            self.cuda,
+        );
+        DeviceInfo { name: self.name.clone(), threads, last_level_cache: self.l2_bytes, note }
+    }
+
+    /// Bytes per second that memory can give at its highest clock: two transfers a cycle.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.memory_clock_khz * 1e3 * self.bus_width_bits / 8.0 * 2.0
+    }
+
+    pub(crate) fn describe_flush(&self) -> String {
+        format!(
+            "{} MiB written and read on the device before each call, persisting L2 set to 0",
+            self.flush_bytes >> 20
+        )
+    }
+
+    /// Whether a cold time is possible at all, and how that was found.
+    pub(crate) fn physical_floor(&self, time_us: f64) -> (bool, String) {
+        if self.compulsory_bytes < 2.0 * self.l2_bytes as f64 {
+            return (true, "not applied: the data fits into twice the level-2 cache".to_owned());
+        }
+        let floor_us = self.compulsory_bytes / self.bandwidth() * 1e6;
+        let detail = format!(
+            "{floor_us:.1} us for {:.1} MB ({}) at {:.0} GB/s",
+            self.compulsory_bytes / 1e6,
+            self.compulsory_note,
+            self.bandwidth() / 1e9
+        );
+        (time_us >= FLOOR_SHARE * floor_us, detail)
+    }
+}
+
+impl Session {
+    /// After a candidate was killed: the next one must find a device that works, or nobody may use it.
+    pub(crate) fn device_recovered(&mut self) -> Result<()> {
+        if self.gpu.is_some() && !self.referee.device_answers(RECOVERY_S) {
+            return Err(ExecError::harness(format!(
+                "{} does not answer {RECOVERY_S} s after a candidate was stopped: it is out of use; look at nvidia-smi, \
+                 and reset it (nvidia-smi --gpu-reset) or restart the machine before the next run",
+                self.device.name
+            )));
+        }
+        Ok(())
+    }
+}
