@@ -3,7 +3,7 @@
 use crate::{
     channel::wait_readable,
     error::{ExecError, Result},
-    log::printable,
+    log::{bounded, printable},
     memory::Shared,
     sandbox::{Event, Sandbox, limit_kind},
     slots::Slots,
@@ -194,11 +194,7 @@ impl Cell {
 
     /// Text that the cell left in shared memory, bounded and printable.
     pub(crate) fn detail_text(&self) -> String {
-        let text = self.whole_detail();
-        match text.char_indices().nth(4000) {
-            Some((cut, _)) => format!("{} [...]", &text[..cut]),
-            None => text,
-        }
+        bounded(&self.whole_detail(), 4000)
     }
 
     /// All of that text: at most the size of its region.

@@ -70,6 +70,15 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c }).collect()
 }
 
+/// Printable, and at most so many characters of it, with a mark where it was cut.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
+    let text = printable(text);
+    match text.char_indices().nth(most) {
+        Some((cut, _)) => format!("{} [...]", &text[..cut]),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +98,6 @@ mod tests {
     #[test]
     fn escape_sequences_do_not_survive() {
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\u{FFFD}[2Jb\n");
+        assert_eq!((bounded("\u{1b}éab", 2), bounded("é", 1)), ("\u{FFFD}é [...]".to_owned(), "é".to_owned()));
     }
 }

@@ -24,11 +24,23 @@ pub fn os() -> String {
 
 fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let named = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    let name = named.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
-    let features = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-    let widest = ["avx512f", "avx2", "avx", "sse2"].into_iter().find(|f| features.split(' ').any(|have| have == *f));
-    widest.map_or_else(|| name.to_owned(), |feature| format!("{name} ({feature})"))
+    let sve_bytes = std::fs::read_to_string("/proc/sys/abi/sve_default_vector_length").ok();
+    name_of(&text, sve_bytes.and_then(|text| text.trim().parse().ok()))
+}
+
+/// The name with the widest vectors: `flags` of x86, `Features` of Arm. SVE has no width of its own; the system tells it.
+fn name_of(cpuinfo: &str, sve_bytes: Option<u32>) -> String {
+    let field = |name: &str| cpuinfo.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+    let name = field("model name").map_or(std::env::consts::ARCH, str::trim);
+    let features = field("flags").or_else(|| field("Features")).unwrap_or_default();
+    let widest = ["avx512f", "avx2", "avx", "sse2", "sve", "asimd", "neon"]
+        .into_iter()
+        .find(|feature| features.split_whitespace().any(|have| have == *feature));
+    match (widest, sve_bytes) {
+        (Some("sve"), Some(bytes)) => format!("{name} (sve{})", 8 * bytes),
+        (Some(feature), _) => format!("{name} ({feature})"),
+        (None, _) => name.to_owned(),
+    }
 }
 
 fn last_level_cache() -> u64 {
@@ -41,4 +53,22 @@ fn last_level_cache() -> u64 {
         Some(text.trim_end_matches(['K', 'M']).parse::<u64>().ok()? * unit)
     };
     entries.flatten().filter_map(|entry| size(&entry.path())).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_vectors_are_named() {
+        let x86 = "processor\t: 0\nmodel name\t: Example CPU\nflags\t\t: fpu sse2 avx avx2 avx512fp16\n";
+        assert_eq!(name_of(x86, None), "Example CPU (avx2)");
+        let arm = "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd evtstrm\nCPU implementer\t: 0x41\n";
+        let arch = std::env::consts::ARCH;
+        assert_eq!(name_of(arm, None), format!("{arch} (asimd)"));
+        let sve = arm.replace("evtstrm", "evtstrm sve");
+        assert_eq!(name_of(&sve, Some(32)), format!("{arch} (sve256)"));
+        assert_eq!(name_of(&sve, None), format!("{arch} (sve)"));
+        assert_eq!(name_of("", None), arch);
+    }
 }

@@ -11,9 +11,9 @@ const INTRODUCTION: &str = r#"# Guardrails
 <!-- Generated from the rules' module comments; a test of kforge-guard holds it to them. -->
 
 Before anything of a candidate runs, its source is checked by these rules. A hard finding rejects the candidate with a
-reason that its author can act on; a soft one is reported, and looked at more closely at run time. Names are followed
-through imports, aliases, arguments and returns, so `from os import system as s` is still `os.system`. Native code in
-strings is read as tokens, without its comments. `--allow-rule NAME` switches a rule off.
+reason that its author can act on; a soft one is reported. Names are followed through imports, aliases, arguments and
+returns, so `from os import system as s` is still `os.system`. Native code in strings is read as tokens, without its
+comments. `--allow-rule NAME` switches a rule off.
 
 `--ban PATTERN` refuses candidates in which something occurs, `--require PATTERN` those in which it does not; both may be
 repeated. A pattern is

@@ -10,10 +10,10 @@ mod process;
 mod tests;
 
 pub use json::JsonFields;
-pub use limit::limit_text;
 
 use crate::support::{ESTIMATED, cancelled, estimated_usage, failure, plain_text, tail};
 use crate::{CallError, CallErrorKind, Model, Prices, Reply, Request, Stop, Watch};
+use limit::{Limit, limit_text};
 use process::{Bounds, End, Ran};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -55,7 +55,7 @@ const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// How a program is run.
 #[derive(Debug, Clone)]
-pub struct CommandOptions {
+pub(crate) struct CommandOptions {
     /// Names of variables that go on to it besides `HOME`, `PATH`, language, proxies and certificates. Keys, for example.
     pub pass_env: Vec<String>,
     /// It is ended after this time in all.
@@ -81,7 +81,7 @@ impl Default for CommandOptions {
 }
 
 /// A program that answers.
-pub struct Command {
+pub(crate) struct Command {
     name: String,
     argv: Vec<String>,
     options: CommandOptions,
@@ -89,7 +89,7 @@ pub struct Command {
 
 impl Command {
     /// The model `name` is the program `argv[0]` with the arguments that follow; no shell is between.
-    pub fn new(name: impl Into<String>, argv: Vec<String>, options: CommandOptions) -> Self {
+    pub(crate) fn new(name: impl Into<String>, argv: Vec<String>, options: CommandOptions) -> Self {
         Self { name: name.into(), argv, options }
     }
 
@@ -158,7 +158,7 @@ impl Command {
         let message = if words.is_empty() { tail(&stderr, limit::LONGEST) } else { words };
         if message.chars().count() <= SHORT
             && !message.contains(['{', '`'])
-            && let Some(error) = self.limited(message)
+            && let Some(error) = self.limited(&self.for_people(message))
         {
             return Err(error);
         }
@@ -198,7 +198,7 @@ impl Command {
     }
 
     fn limited(&self, words: &str) -> Option<CallError> {
-        let lifted_in = limit_text(words, &jiff::Zoned::now())?;
+        let Limit { lifted_in } = limit_text(words, &jiff::Zoned::now())?;
         let program = self.argv.first().map_or("", String::as_str);
         let until = lifted_in.map_or_else(
             || "until when is not said".to_owned(),
@@ -214,9 +214,7 @@ impl Command {
     /// Words of the program without terminal codes and without the values of the variables that were passed to it.
     fn for_people(&self, text: &str) -> String {
         let values = self.options.pass_env.iter().filter_map(|name| std::env::var(name).ok());
-        values
-            .filter(|value| value.len() >= 6)
-            .fold(without_codes(text), |text, value| text.replace(&value, "[hidden]"))
+        without_values(without_codes(text), values)
     }
 }
 
@@ -282,6 +280,14 @@ fn is_passed(name: &OsStr, named: &[String]) -> bool {
             || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
             || named.iter().any(|other| other == name)
     })
+}
+
+/// Hides values that are long enough to be secrets, also where a program has trimmed them.
+fn without_values(text: String, values: impl Iterator<Item = String>) -> String {
+    values
+        .map(|value| value.trim().to_owned())
+        .filter(|value| value.len() >= 6)
+        .fold(text, |text, value| text.replace(&value, "[hidden]"))
 }
 
 /// Drops escape sequences and other control characters, keeps lines and tabs.

@@ -36,7 +36,7 @@ pub enum CallErrorKind {
     Unreachable,
     /// The connection broke, also when tried again.
     Cut,
-    /// No byte for too long.
+    /// No byte, or no end, for too long.
     Timeout,
     /// The server's own failure.
     Server,

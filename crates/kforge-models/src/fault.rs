@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::CallErrorKind;
+use crate::duration::leading_duration;
 
 /// So much of a server's words is shown.
 const LONGEST_MESSAGE: usize = 600;
@@ -119,8 +120,11 @@ impl Complaint {
                 }
             }
         }
-        let told =
-            details.iter().find_map(|detail| detail.get("retryDelay")).and_then(Value::as_str).and_then(duration);
+        let told = details
+            .iter()
+            .find_map(|detail| detail.get("retryDelay"))
+            .and_then(Value::as_str)
+            .and_then(leading_duration);
         let retry_in = told.or_else(|| in_words(&message));
         Self { message, codes: codes.join(" "), retry_in }
     }
@@ -213,47 +217,13 @@ pub(crate) fn retry_after(header: &str, now: jiff::Timestamp) -> Option<Duration
     Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
 }
 
-/// `20ms`, `1.5s`, `1m30s`, `2h`, as vendors write pauses.
-fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit_end = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.len(), |at| digits + at);
-        seconds += number
-            * match &rest[digits..unit_end] {
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                "d" => 86_400.0,
-                _ => return None,
-            };
-        rest = &rest[unit_end..];
-    }
-    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
-}
-
 /// "Please try again in 1m30s." and "Please retry in 12.5s."
 fn in_words(message: &str) -> Option<Duration> {
     let message = message.to_lowercase();
     let start = ["try again in ", "retry in ", "retry after "]
         .iter()
         .find_map(|words| Some(message.find(words)? + words.len()))?;
-    let mut words = message[start..].split_whitespace();
-    let first = words.next()?.trim_end_matches(['.', ',', ')', '!']);
-    duration(first).or_else(|| {
-        let unit = words.next()?.trim_end_matches(['.', ',', ')', '!', 's']);
-        let short = match unit {
-            "second" | "" => "s",
-            "minute" => "m",
-            "hour" => "h",
-            "day" => "d",
-            _ => return None,
-        };
-        duration(&format!("{first}{short}"))
-    })
+    leading_duration(&message[start..])
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::cancelled;
 use crate::{CallError, CallErrorKind, Watch};
 
 /// A key command has this long, a person who must unlock a store included.
@@ -16,7 +17,7 @@ const TELLING_RUN: usize = 8;
 
 /// Where a key comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeySource {
+pub(crate) enum KeySource {
     /// The server wants none.
     None,
     /// The environment variable of this name.
@@ -91,6 +92,9 @@ impl KeySource {
             Self::Command(argv) => {
                 let program = argv.first().map_or("", String::as_str);
                 let output = run(argv, watch).map_err(|cause| {
+                    if watch.cancelled() {
+                        return CallError { attempts: 0, ..cancelled("the key command") };
+                    }
                     no_key(format!("no key for {model}: key_command {program} {cause}; run it by hand to see why"))
                 })?;
                 let missing =
@@ -199,7 +203,8 @@ mod tests {
             }
         }
         let source = KeySource::Command(vec!["sleep".into(), "1000".into()]);
-        assert!(source.fetch("m", &Ended).unwrap_err().text.contains("watcher"));
+        let error = source.fetch("m", &Ended).unwrap_err();
+        assert_eq!((error.kind, error.attempts), (CallErrorKind::Cancelled, 0), "{error}");
     }
 
     #[test]

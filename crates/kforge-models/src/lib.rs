@@ -7,6 +7,7 @@
 
 mod command;
 mod disk;
+mod duration;
 mod error;
 mod fault;
 mod http;
@@ -22,13 +23,14 @@ mod sse;
 mod support;
 mod wire;
 
-pub use command::{Command, CommandOptions, JsonFields, limit_text};
+pub use command::JsonFields;
+pub(crate) use command::{Command, CommandOptions};
 pub use error::{CallError, CallErrorKind};
 pub use http::{HttpModel, Patience};
-pub use key::KeySource;
-pub use mailbox::Mailbox;
+pub(crate) use mailbox::Mailbox;
 pub use open::open;
-pub use price::{Prices, estimate_prompt_tokens, estimate_tokens};
+pub(crate) use price::estimate_prompt_tokens;
+pub use price::{Prices, estimate_tokens};
 pub use recording::{Recorded, Recorder, Replay};
 pub use registry::{EffortStyle, EffortSupport, Entry, Registry, Route, Timeouts, Wire};
 pub use request::{Effort, Image, Label, Reply, Request, Speaker, Stop, Turn, Usage};
@@ -55,7 +57,7 @@ impl Watch for Unwatched {}
 
 /// Something that answers requests.
 pub trait Model: Send + Sync {
-    /// The name that the user gave: `gpt-5`, `mailbox:DIR`, `replay:FILE`.
+    /// The name that the user gave: `gpt-5`, `mailbox:DIR`, `replay:DIR`.
     fn name(&self) -> &str;
 
     /// Asks once and blocks until the reply is complete. Retries happen inside and are counted in the reply.

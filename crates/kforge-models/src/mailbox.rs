@@ -9,6 +9,7 @@ mod letter;
 mod tests;
 
 use crate::disk::{self, Unusable, read_text};
+use crate::fault::bounded;
 use crate::support::{ESTIMATED, cancelled, estimated_usage, failure, pause, request_hash};
 use crate::{CallError, CallErrorKind, Model, Reply, Request, Stop, Usage, Watch};
 use serde::Deserialize;
@@ -28,7 +29,7 @@ const MAX_USAGE: u64 = 64 << 10;
 const LOOKS_BEFORE_BAD: u32 = 10;
 
 /// The model `mailbox:DIR`.
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     name: String,
     dir: PathBuf,
     look: Duration,
@@ -36,7 +37,7 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// The folder is made when the first request is put into it.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         Self { name: format!("mailbox:{}", dir.display()), dir, look: Duration::from_millis(150) }
     }
@@ -217,7 +218,8 @@ impl Counted {
             Err(Unusable::Because(why)) => why,
             Ok(text) => match serde_json::from_str::<Self>(&text) {
                 Ok(counted) if counted.cost_usd.is_none_or(|cost| cost.is_finite() && cost >= 0.0) => {
-                    return Self { model: counted.model.map(|name| name.chars().take(200).collect()), ..counted };
+                    let name = counted.model.map(|name| bounded(&name, 200)).filter(|name| !name.is_empty());
+                    return Self { model: name, ..counted };
                 }
                 Ok(_) => "has a cost that is no amount of dollars".into(),
                 Err(error) => format!("is not as request.md describes it ({error})"),

@@ -36,8 +36,7 @@ pub fn estimate_tokens(text: &str) -> u64 {
 }
 
 /// About how many tokens a prompt has; a picture is counted as a thousand.
-#[must_use]
-pub fn estimate_prompt_tokens(request: &Request) -> u64 {
+pub(crate) fn estimate_prompt_tokens(request: &Request) -> u64 {
     let turns: u64 = request.turns.iter().map(|turn| estimate_tokens(&turn.text)).sum();
     estimate_tokens(&request.system) + turns + 1000 * request.images.len() as u64
 }

@@ -1,7 +1,11 @@
 //! A model that says what it was told to say. For tests and benchmarks of what uses models: no product path builds one.
 
-use crate::support::{cancelled, estimated_usage, failure, pause};
-use crate::{CallError, CallErrorKind, Model, Reply, Request, Stop, Watch};
+#[cfg(test)]
+use crate::CallErrorKind;
+#[cfg(test)]
+use crate::support::failure;
+use crate::support::{cancelled, estimated_usage, pause};
+use crate::{CallError, Model, Reply, Request, Stop, Watch};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,9 +25,37 @@ impl Scripted {
         Self { name: "scripted".into(), script: Box::new(script), delay: Duration::ZERO, asked: Mutex::default() }
     }
 
-    /// Answers in this order; further calls are errors.
+    /// A complete reply with this text; its tokens are estimated when it is given.
+    pub fn reply(text: impl Into<String>) -> Reply {
+        Reply {
+            text: text.into(),
+            model: "scripted".into(),
+            stop: Stop::End,
+            usage: crate::Usage::default(),
+            cost_usd: None,
+            seconds: 0.0,
+            attempts: 1,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Every answer takes this long; cancelling ends the wait.
     #[must_use]
-    pub fn sequence(answers: Vec<Result<Reply, CallError>>) -> Self {
+    pub fn delayed(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What only the tests of this crate need.
+#[cfg(test)]
+impl Scripted {
+    /// Answers in this order; further calls are errors.
+    pub(crate) fn sequence(answers: Vec<Result<Reply, CallError>>) -> Self {
         Self::new(move |request, call| {
             answers.get(call).cloned().unwrap_or_else(|| {
                 let label = &request.label;
@@ -40,55 +72,29 @@ impl Scripted {
     }
 
     /// Answers with these texts in this order.
-    pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::sequence(texts.into_iter().map(|text| Ok(Self::reply(text))).collect())
     }
 
-    /// A complete reply with this text; its tokens are estimated when it is given.
-    pub fn reply(text: impl Into<String>) -> Reply {
-        Reply {
-            text: text.into(),
-            model: "scripted".into(),
-            stop: Stop::End,
-            usage: crate::Usage::default(),
-            cost_usd: None,
-            seconds: 0.0,
-            attempts: 1,
-            notes: Vec::new(),
-        }
-    }
-
     /// An error of this kind.
-    pub fn error(kind: CallErrorKind, text: impl Into<String>) -> CallError {
+    pub(crate) fn error(kind: CallErrorKind, text: impl Into<String>) -> CallError {
         failure(kind, text)
     }
 
     /// Another name than `scripted`.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Every answer takes this long; cancelling ends the wait.
-    #[must_use]
-    pub fn delayed(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
-
     /// How often it was asked.
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.locked().len()
     }
 
     /// All that it was asked, in order.
-    pub fn asked(&self) -> Vec<Request> {
+    pub(crate) fn asked(&self) -> Vec<Request> {
         self.locked().clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Request>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the models without a server share: how a request reads as text, its hash, counted tokens, pauses that can be
 //! ended, and errors.
 
-use crate::{CallError, CallErrorKind, Request, Speaker, Usage, Watch};
+use crate::{CallError, CallErrorKind, Request, Speaker, Usage, Watch, estimate_tokens};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::thread;
@@ -65,11 +65,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Four characters to a token: right within a third for code and English.
+/// What a request and its reply may have used, by the length of their texts.
 pub(crate) fn estimated_usage(request: &Request, reply: &str) -> Usage {
-    let tokens = |text: &str| (text.chars().count() as u64).div_ceil(4);
-    let input = tokens(&request.system) + request.turns.iter().map(|turn| tokens(&turn.text)).sum::<u64>();
-    Usage { input: Some(input), output: Some(tokens(reply)), estimated: true, ..Usage::default() }
+    let turns: u64 = request.turns.iter().map(|turn| estimate_tokens(&turn.text)).sum();
+    let input = estimate_tokens(&request.system) + turns;
+    Usage { input: Some(input), output: Some(estimate_tokens(reply)), estimated: true, ..Usage::default() }
 }
 
 /// Sleeps; false when the watcher ended it.
@@ -87,6 +87,11 @@ pub(crate) fn pause(duration: Duration, watch: &dyn Watch) -> bool {
 /// An error after one attempt that cost nothing.
 pub(crate) fn failure(kind: CallErrorKind, text: impl Into<String>) -> CallError {
     CallError { kind, text: text.into(), attempts: 1, may_be_billed: false }
+}
+
+/// Something is set up wrongly; nothing was sent.
+pub(crate) fn setup(text: impl Into<String>) -> CallError {
+    CallError { attempts: 0, ..failure(CallErrorKind::Setup, text) }
 }
 
 /// The watcher ended it.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Severity {
     /// Rejects the candidate.
     Hard,
-    /// Reported, and looked at more closely at run time.
+    /// Reported.
     Soft,
 }
 

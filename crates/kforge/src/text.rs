@@ -52,7 +52,7 @@ pub(crate) fn one_line(text: &str, cap: usize) -> String {
     if line.len() <= cap {
         return line;
     }
-    format!("{}...", &line[..floor_char(&line, cap.saturating_sub(3))])
+    format!("{}...", &line[..line.floor_char_boundary(cap.saturating_sub(3))])
 }
 
 /// At most about `cap` bytes: the middle is replaced by a line that says how much was left out.
@@ -61,8 +61,8 @@ pub(crate) fn cut(text: &str, cap: usize) -> String {
         return text.to_owned();
     }
     let half = cap / 2;
-    let mut head = floor_char(text, half);
-    let mut tail = ceil_char(text, text.len() - half);
+    let mut head = text.floor_char_boundary(half);
+    let mut tail = text.ceil_char_boundary(text.len() - half);
     // Whole lines where that costs little: half a line of code misleads.
     if let Some(at) = text[..head].rfind('\n').filter(|at| head - at < half / 4) {
         head = at + 1;
@@ -86,21 +86,6 @@ pub(crate) fn fenced(text: &str, info: &str) -> String {
     let fence = "`".repeat(longest.max(2) + 1);
     let text = text.trim_end_matches('\n');
     format!("{fence}{info}\n{text}\n{fence}")
-}
-
-fn floor_char(text: &str, mut at: usize) -> usize {
-    at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
-fn ceil_char(text: &str, mut at: usize) -> usize {
-    while !text.is_char_boundary(at) {
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

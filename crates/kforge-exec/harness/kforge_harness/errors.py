@@ -66,7 +66,8 @@ def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float,
 
 
 def _square(piece: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(piece, dtype=torch.float64)) ** 2
+    norm = float(torch.linalg.vector_norm(piece, dtype=torch.float64))
+    return norm * norm  # infinity where it is too large; `norm ** 2` would raise
 
 
 def _pieces(got: torch.Tensor, true: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -39,7 +39,9 @@ def test_a_build_leaves_its_source_and_is_reported(built: Path) -> None:
     assert str(built) not in report["log"]
 
 
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
+@pytest.mark.skipif(
+    shutil.which("objdump") is None, reason="install binutils, then: python -m pytest tests/test_inspector.py"
+)
 def test_libraries_are_disassembled(built: Path) -> None:
     found = inspector.disassembly(str(built))
     assert "<add>:" in found["libraries"][0]["text"]

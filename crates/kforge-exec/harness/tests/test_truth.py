@@ -132,6 +132,14 @@ def test_errors_ignore_what_is_not_finite_and_survive_emptiness() -> None:
     assert rms_of(empty) == error_of(empty, empty) == worst_of(empty, empty, 1.0) == 0.0
 
 
+def test_errors_too_large_to_square_are_infinite() -> None:
+    true = torch.zeros(3, dtype=torch.float64)
+    got = torch.tensor([1e200, -1e200, 1.0], dtype=torch.float64)
+    assert error_of(got, true) == math.inf
+    assert worst_of(got, true, 1.0) > 1e200
+    assert error_of(true, true) == 0.0
+
+
 class Product(nn.Module):
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a @ b

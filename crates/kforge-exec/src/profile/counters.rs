@@ -26,12 +26,19 @@ pub(super) fn parse(csv: &str) -> BTreeMap<String, f64> {
         if let Ok(value) = value.parse::<f64>()
             && value.is_finite()
         {
-            // `cycles:u` where the kernel is not to be watched.
-            let name = event.split(':').next().unwrap_or_default();
-            *counts.entry(name.to_owned()).or_insert(0.0) += value;
+            *counts.entry(plain_name(event).to_owned()).or_insert(0.0) += value;
         }
     }
     counts
+}
+
+/// `cycles` of `cycles:u`, where the kernel is not to be watched, and of `cpu_core/cycles/u`: a CPU with two kinds of
+/// cores has a counter for each, which are added up.
+fn plain_name(event: &str) -> &str {
+    match event.split_once('/') {
+        Some((_unit, rest)) => rest.split('/').next().unwrap_or(rest),
+        None => event.split(':').next().unwrap_or(event),
+    }
 }
 
 /// Why perf counted nothing, and what would mend that.
@@ -134,6 +141,25 @@ mod tests {
         assert!(texts[1].starts_with("40.0 cache misses"), "{texts:?}");
         assert!(texts[2].starts_with("4.5 % of branches"), "{texts:?}");
         assert!(report.found[1].metrics.contains(&("miss_rate", 0.6)));
+    }
+
+    /// Of a CPU with two kinds of cores, one of which did not run.
+    const HYBRID: &str = "\
+<not counted>,,cpu_atom/cycles/u,0,0.00,,
+3000000,,cpu_core/cycles/u,1000000,100.00,,
+300000,,cpu_atom/instructions/,500000,50.00,,
+1200000,,cpu_core/instructions/,1000000,100.00,0.40,insn per cycle
+30,,cpu_core/fp_arith_inst_retired.scalar_single/,1000000,100.00,,
+90,,cpu_core/fp_arith_inst_retired.256b_packed_single/u,1000000,100.00,,
+";
+
+    #[test]
+    fn two_kinds_of_cores_are_added_up() {
+        let counts = parse(HYBRID);
+        assert_eq!((counts["cycles"], counts["instructions"]), (3e6, 1.5e6));
+        let report = report("perf 6.8", &counts).unwrap().unwrap();
+        assert!(report.found[0].text.starts_with("0.50 instructions per cycle"), "{:?}", report.found);
+        assert!(report.found.iter().any(|found| found.text.starts_with("25 % of single-precision")));
     }
 
     #[test]

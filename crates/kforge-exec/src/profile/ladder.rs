@@ -1,6 +1,6 @@
 //! What the rungs give, put together: sources in the order they were tried, findings by importance, bounded texts.
 
-use crate::log::printable;
+use crate::log::bounded;
 use kforge_types::{Profile, ProfileDocument, ProfileFinding, ProfileSource, Roofline};
 
 const MOST_FINDINGS: usize = 12;
@@ -91,15 +91,6 @@ impl Ladder {
             roofline,
             documents: self.documents,
         }
-    }
-}
-
-/// Printable, and at most so many characters.
-pub(super) fn bounded(text: &str, most: usize) -> String {
-    let text = printable(text);
-    match text.char_indices().nth(most) {
-        Some((cut, _)) => format!("{} [...]", &text[..cut]),
-        None => text,
     }
 }
 

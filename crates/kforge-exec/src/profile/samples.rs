@@ -21,7 +21,7 @@ pub(super) enum Place {
     Other,
 }
 
-/// Samples of one file, by offset in it.
+/// Samples of the candidate's process, by what they lie in.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     pub(super) total: u64,

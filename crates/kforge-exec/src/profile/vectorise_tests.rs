@@ -93,22 +93,36 @@ fn a_pragma_line_stands_for_its_loop() {
 
 #[test]
 fn hostile_reports_are_bounded_and_do_not_break_it() {
-    let log = format!(
-        "kernel.cpp:99999999999999999999:1: missed: x\nkernel.cpp:7\nkernel.cpp:0:0: missed: couldn't vectorize loop\nkernel.cpp:1:1: missed: not vectorized: {}\n",
-        "\u{1b}[2J".repeat(10_000)
+    let flood = "\u{1b}[2J".repeat(10_000);
+    let of_gcc = format!(
+        "kernel.cpp:99999999999999999999:1: missed: couldn't vectorize loop\nkernel.cpp:7\n\
+         kernel.cpp:0:0: missed: couldn't vectorize loop\nkernel.cpp:6:28: missed: couldn't vectorize loop\n\
+         kernel.cpp:1:1: missed: not vectorized: {flood}\n"
     );
-    for fates in [gcc(&log), clang(&log)] {
-        findings(SOURCE, &fates);
-        findings("", &fates);
+    let of_clang = format!(
+        "kernel.cpp:99999999999999999999:1: remark: loop not vectorized\nkernel.cpp:7\n\
+         kernel.cpp:0:0: remark: loop not vectorized\n\
+         kernel.cpp:6:9: remark: loop not vectorized: {flood} [-Rpass-analysis=loop-vectorize]\n"
+    );
+    let source = SOURCE.replace("c = 1; c < cols; ++c) {", &format!("c = 1; c < cols; ++c) {{ // {flood}"));
+    for fates in [gcc(&of_gcc), clang(&of_clang)] {
+        assert_eq!(fates.keys().copied().collect::<Vec<_>>(), [0, 6]);
+        let found = findings(&source, &fates);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let text = &found[0].text;
+        assert!(text.contains("line 6 ") && !text.contains('\u{1b}') && text.chars().count() < 400, "{text}");
+        assert!(findings("", &fates).is_empty());
     }
-    let build = Build {
-        name: "a.json".into(),
-        source: "for (;;) {}".into(),
-        family: "gcc".into(),
-        version: "g++".into(),
-        log,
-        error: String::new(),
-    };
-    assert!(report(&[build]).is_ok());
+    for (family, log) in [("gcc", &of_gcc), ("clang", &of_clang)] {
+        let build = Build {
+            name: "a.json".into(),
+            source: source.clone(),
+            family: family.into(),
+            version: "v".into(),
+            log: log.clone(),
+            error: String::new(),
+        };
+        assert_eq!(report(&[build]).unwrap().found.len(), 1, "{family}");
+    }
     assert!(report(&[]).unwrap_err().contains("kforge_rt.build"));
 }

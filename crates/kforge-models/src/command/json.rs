@@ -1,6 +1,7 @@
 //! Programs that print their reply as a JSON object, with what it cost.
 
 use crate::Usage;
+use crate::fault::bounded;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -103,7 +104,7 @@ fn names(value: &Value) -> Option<String> {
         Value::Object(entries) => entries.keys().cloned().collect::<Vec<_>>().join(", "),
         _ => return None,
     };
-    Some(names.chars().take(200).collect()).filter(|names: &String| !names.is_empty())
+    Some(bounded(&names, 200)).filter(|names| !names.is_empty())
 }
 
 #[cfg(test)]
@@ -121,6 +122,9 @@ mod tests {
         assert_eq!((said.text.as_str(), said.is_error, said.cost_usd), ("Hello", false, Some(0.0123)));
         assert_eq!((usage.input, usage.cached_input, usage.output), (Some(1104), Some(1000), Some(7)));
         assert_eq!((usage.reasoning, said.model.as_deref()), (None, Some("claude-x")));
+        let odd = CLAUDE.replace("claude-x", &format!("a\\u001b[31mb{}", "x".repeat(5000)));
+        let name = read(&odd, &JsonFields::default()).unwrap().model.unwrap();
+        assert!(name.starts_with("a [31mb") && name.chars().count() < 220, "{name}");
     }
 
     #[test]

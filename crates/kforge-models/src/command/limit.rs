@@ -3,6 +3,7 @@
 //! Owns wordings only. Pure: the time is an argument. Who calls decides which texts are worth a look: a message is short,
 //! and a reply about limits in a kernel is none.
 
+use crate::duration::{leading_duration, word};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -67,11 +68,15 @@ const ANCHORS: &[(&str, bool)] = &[
     ("limit reached|", false),
 ];
 
-/// Whether `text` says that a limit is reached, and if it says so, in how long it is lifted.
-///
-/// `None`: it says nothing of the kind. `Some(None)`: a limit, but not until when.
-#[must_use]
-pub fn limit_text(text: &str, now: &Zoned) -> Option<Option<Duration>> {
+/// A limit of an account.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// `None`: until when is not said.
+    pub(super) lifted_in: Option<Duration>,
+}
+
+/// The limit that `text` says is reached.
+pub(super) fn limit_text(text: &str, now: &Zoned) -> Option<Limit> {
     let text = text.trim();
     if text.is_empty() || text.len() > 2 * LONGEST || text.chars().count() > LONGEST || text.contains("```") {
         return None;
@@ -91,7 +96,7 @@ pub fn limit_text(text: &str, now: &Zoned) -> Option<Option<Duration>> {
         })
         .min_by_key(|(at, _)| *at)
         .map(|(_, wait)| wait);
-    if sure || lifted.is_some() { Some(lifted.filter(|wait| *wait <= LONGEST_WAIT)) } else { None }
+    (sure || lifted.is_some()).then(|| Limit { lifted_in: lifted.filter(|wait| *wait <= LONGEST_WAIT) })
 }
 
 fn owns_a_limit(text: &str) -> bool {
@@ -121,35 +126,7 @@ fn moment_after(rest: &str, now: &Zoned) -> Option<Duration> {
 /// What stands at the very start of `text`: `2 hours 34 minutes`, `1763200000`, `2026-11-15T15:00:00Z`, `oct 9 at 3am`,
 /// `3pm (europe/berlin)`.
 fn moment(text: &str, now: &Zoned) -> Option<Duration> {
-    duration(text).or_else(|| epoch(text, now)).or_else(|| iso(text, now)).or_else(|| calendar(text, now))
-}
-
-fn duration(text: &str) -> Option<Duration> {
-    let (mut rest, mut total) = (text, None);
-    loop {
-        let part = rest.trim_start_matches([' ', ',']);
-        let part = part.strip_prefix("and ").unwrap_or(part);
-        let (count, after) = if let Some(after) = part.strip_prefix("an ").or_else(|| part.strip_prefix("a ")) {
-            (1.0, after)
-        } else {
-            let end = part.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(part.len());
-            let Ok(count) = part[..end].parse::<f64>() else { break };
-            (count, &part[end..])
-        };
-        let (unit, after) = word(after.trim_start());
-        let seconds = match unit {
-            "ms" | "milliseconds" => 0.001,
-            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
-            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
-            "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
-            "d" | "day" | "days" => 86_400.0,
-            "week" | "weeks" => 604_800.0,
-            _ => break,
-        };
-        total = Some(total.unwrap_or(0.0) + count * seconds);
-        rest = after;
-    }
-    total.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    leading_duration(text).or_else(|| epoch(text, now)).or_else(|| iso(text, now)).or_else(|| calendar(text, now))
 }
 
 /// Seconds or milliseconds since 1970, told from other numbers by their length.
@@ -264,10 +241,6 @@ fn month(text: &str) -> Option<(i8, &str)> {
     Some((i8::try_from(at + 1).ok()?, rest))
 }
 
-fn word(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len()))
-}
-
 /// The zone named right after a time: `(Europe/Berlin)`, `UTC`, `PT`.
 fn zone(text: &str) -> Option<TimeZone> {
     let text = text.trim_start().trim_start_matches('(');
@@ -346,10 +319,14 @@ mod tests {
             ("limit reached until 13:00", 23 * HOUR),
         ];
         for (text, seconds) in table {
-            assert_eq!(limit_text(text, &now()), Some(Some(Duration::from_secs(*seconds))), "{text}");
+            assert_eq!(
+                limit_text(text, &now()),
+                Some(Limit { lifted_in: Some(Duration::from_secs(*seconds)) }),
+                "{text}"
+            );
         }
         let fraction = limit_text("Rate limit reached. Please try again in 1.898s.", &now());
-        assert_eq!(fraction, Some(Some(Duration::from_millis(1898))));
+        assert_eq!(fraction, Some(Limit { lifted_in: Some(Duration::from_millis(1898)) }));
     }
 
     #[test]
@@ -362,7 +339,7 @@ mod tests {
             "You've hit your usage limit. Try again later.",
             "usage limit reached, resets in 99999999 days",
         ] {
-            assert_eq!(limit_text(text, &now()), Some(None), "{text}");
+            assert_eq!(limit_text(text, &now()), Some(Limit { lifted_in: None }), "{text}");
         }
     }
 

@@ -71,6 +71,19 @@ fn a_failure_shows_the_last_lines_but_no_passed_value() {
 }
 
 #[test]
+fn a_limit_shows_no_passed_value() {
+    let options = CommandOptions { pass_env: vec!["CARGO_MANIFEST_DIR".into()], ..CommandOptions::default() };
+    let script = "echo \"usage limit reached for $CARGO_MANIFEST_DIR, try again in 5 minutes\"";
+    for end in ["", "; exit 1"] {
+        let error = ask(&with(&format!("{script}{end}"), options.clone())).unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::LimitReached { .. }), "{error}");
+        assert!(error.text.contains("reached for [hidden],"), "{error}");
+    }
+    let values = [" key-123\n", "short"].map(String::from);
+    assert_eq!(without_values("key-123 short".into(), values.into_iter()), "[hidden] short");
+}
+
+#[test]
 fn limits_are_seen_wherever_they_are_said() {
     for script in [
         "echo 'You have hit your usage limit. Try again in 5 minutes.' >&2; exit 1",

@@ -9,6 +9,7 @@ use super::exchange::{self, Exchange, Happening};
 use super::{HttpModel, LOOK};
 use crate::fault::{self, Fault};
 use crate::key::Key;
+use crate::support::setup;
 use crate::wire::{self, Decoder, Outgoing, Partial};
 use crate::{CallError, CallErrorKind, Watch};
 
@@ -34,10 +35,10 @@ impl HttpModel {
         let exchange = exchange::start(&self.client, self.request(outgoing, body, key)?)?;
         let mut decoder = Decoder::new(self.entry.wire);
         let outcome = self.listen(&exchange, &mut decoder, watch);
-        // After the end of the reply nothing that goes wrong matters.
+        // After the end of the reply it does not matter that the connection breaks, or stays open.
         let complete = decoder.complete();
         let outcome = match outcome {
-            Err(fault) if complete && fault.kind == CallErrorKind::Cut => Ok(()),
+            Err(fault) if complete && matches!(fault.kind, CallErrorKind::Cut | CallErrorKind::Timeout) => Ok(()),
             other => other,
         };
         Ok((decoder.into_partial(), outcome))
@@ -108,8 +109,7 @@ impl HttpModel {
     }
 
     fn request(&self, outgoing: &Outgoing, body: &[u8], key: Option<&Key>) -> Result<reqwest::Request, CallError> {
-        let unfit =
-            |what: &str| exchange::setup(format!("{}: {what} cannot be sent; mend it in the registry", self.name));
+        let unfit = |what: &str| setup(format!("{}: {what} cannot be sent; mend it in the registry", self.name));
         let address = format!("{}/{}", self.entry.base_url.trim_end_matches('/'), outgoing.path);
         let url = address.parse().map_err(|_| unfit("base_url with the model's name"))?;
         let mut request = reqwest::Request::new(reqwest::Method::POST, url);

@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use crate::fault::Fault;
+use crate::support::setup;
 use crate::{CallError, CallErrorKind};
 
 /// No body may be larger. Events repeat names and ids for every word, so this is far above the limit on text.
@@ -47,10 +48,6 @@ fn runtime() -> Result<&'static Runtime, CallError> {
     RUNTIME.get_or_init(|| build().map_err(|error| error.to_string())).as_ref().map_err(|error| {
         setup(format!("cannot start the network thread ({error}); look at the limits on processes and open files"))
     })
-}
-
-pub(super) fn setup(text: String) -> CallError {
-    CallError { kind: CallErrorKind::Setup, text, attempts: 0, may_be_billed: false }
 }
 
 /// A client for one server.

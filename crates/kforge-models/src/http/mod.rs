@@ -18,6 +18,7 @@ pub use patience::Patience;
 use crate::fault::Fault;
 use crate::key::Key;
 use crate::registry::{Entry, Registry};
+use crate::support::setup;
 use crate::wire::{self, Outgoing, Partial};
 use crate::{CallError, CallErrorKind, Model, Reply, Request, Stop, Watch};
 use patience::Next;
@@ -42,9 +43,10 @@ impl HttpModel {
 
     /// The same with other durations than the entry's.
     pub fn with_patience(name: &str, entry: Entry, registry: &Registry, patience: Patience) -> Result<Self, CallError> {
-        let url: reqwest::Url = entry.base_url.parse().map_err(|error| {
-            exchange::setup(format!("{name}: base_url is no address ({error}); mend it in the registry"))
-        })?;
+        let url: reqwest::Url = entry
+            .base_url
+            .parse()
+            .map_err(|error| setup(format!("{name}: base_url is no address ({error}); mend it in the registry")))?;
         let loopback = match url.host_str() {
             Some("localhost") => true,
             Some(host) => {
@@ -55,12 +57,6 @@ impl HttpModel {
         let client = exchange::client(patience.connect, loopback)?;
         let limiter = registry.limiter(&entry);
         Ok(Self { name: name.to_owned(), entry, patience, limiter, client, url })
-    }
-
-    /// The entry behind it.
-    #[must_use]
-    pub fn entry(&self) -> &Entry {
-        &self.entry
     }
 }
 
@@ -74,7 +70,7 @@ impl Model for HttpModel {
         let key = self.entry.key_source().fetch(&self.name, watch)?;
         let outgoing = wire::build(&self.entry, request);
         let body = serde_json::to_vec(&outgoing.body)
-            .map_err(|error| exchange::setup(format!("the request cannot be written as JSON ({error})")))?;
+            .map_err(|error| setup(format!("the request cannot be written as JSON ({error})")))?;
         let mut tally = Tally::new(request);
         let mut attempts = 0;
         loop {
@@ -132,16 +128,7 @@ impl HttpModel {
             scrubbed(key, &fault.message),
             pause.as_secs_f64()
         ));
-        let until = Instant::now() + pause;
-        loop {
-            if watch.cancelled() {
-                return Err(self.cancelled(attempts, tally));
-            }
-            match until.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => std::thread::sleep(left.min(LOOK)),
-                _ => return Ok(()),
-            }
-        }
+        if crate::support::pause(pause, watch) { Ok(()) } else { Err(self.cancelled(attempts, tally)) }
     }
 
     fn reply(

@@ -67,10 +67,12 @@ fn a_request_appears_complete_and_its_answer_comes_back() {
 #[test]
 fn counted_tokens_and_cost_are_taken_and_nonsense_is_not() {
     let good = r#"{"input": 10, "output": 3, "cost_usd": 0.25, "model": "grace"}"#;
+    let long_name = format!(r#"{{"input": 1, "model": "a\u001b[31m{}"}}"#, "x".repeat(5000));
     for (text, cost, note) in [
         (good, Some(0.25), None),
         (r#"{"cost_usd": 0.5}"#, Some(0.5), Some(ESTIMATED)),
         (r#"{"cost_usd": -1}"#, None, Some("no amount")),
+        (&long_name, None, None),
         (r#"{"price": 1}"#, None, Some("price")),
         ("{", None, Some("usage.json is not")),
     ] {
@@ -82,6 +84,7 @@ fn counted_tokens_and_cost_are_taken_and_nonsense_is_not() {
         .unwrap();
         assert_eq!(reply.cost_usd, cost, "{text}");
         assert!(note.is_none_or(|note| reply.notes.concat().contains(note)), "{text}: {:?}", reply.notes);
+        assert!(!reply.model.contains('\u{1b}') && reply.model.chars().count() < 250, "{}", reply.model);
         if text == good {
             assert_eq!((reply.usage.input, reply.usage.estimated, reply.model.as_str()), (Some(10), false, "grace"));
         }

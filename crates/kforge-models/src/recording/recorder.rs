@@ -25,9 +25,14 @@ impl Recorder {
         let folder = self.place(label)?;
         let failed = |error: std::io::Error| format!("{} cannot be written ({error})", folder.display());
         fs::create_dir_all(&folder).map_err(failed)?;
-        let _lock = lock_folder(&folder, || false).map_err(failed)?;
+        let lock = lock_folder(&folder, || false).map_err(failed)?;
         // Read again: another thread or process may have added to it.
         let mut index = read_index(&folder)?.unwrap_or_else(|| Index::new(label));
+        if !index.is_for(label) {
+            // Another problem of this name was quicker: the place is chosen anew.
+            drop(lock);
+            return self.record(request, reply);
+        }
         let prompt = kept_prompt(request);
         index.exchanges.retain(|exchange| (exchange.role.as_str(), exchange.ordinal) != (&label.role, label.ordinal));
         index.exchanges.push(Exchange {

@@ -184,6 +184,29 @@ fn problems_of_the_same_name_do_not_mix() {
 }
 
 #[test]
+fn problems_of_the_same_name_do_not_mix_when_they_come_at_once() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = Recorder::new(scripted(), dir.path());
+        let both = ["5f".repeat(32), "77".repeat(32)];
+        let start = std::sync::Barrier::new(both.len());
+        thread::scope(|scope| {
+            for hash in &both {
+                let (recorder, start) = (&recorder, &start);
+                scope.spawn(move || {
+                    let mut request = request("generator", 1, "a");
+                    request.label.problem_hash.clone_from(hash);
+                    start.wait();
+                    assert!(recorder.ask(&request, &Unwatched).unwrap().notes.is_empty());
+                });
+            }
+        });
+        let replay = Replay::open(dir.path()).unwrap();
+        assert!(both.iter().all(|hash| replay.has(hash, "cpu/cpp")), "{:?}", replay.problems());
+    }
+}
+
+#[test]
 fn a_reply_that_cannot_be_kept_is_given_on() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();

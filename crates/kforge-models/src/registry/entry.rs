@@ -125,13 +125,13 @@ pub struct Entry {
     /// `None`: nothing is sent.
     #[serde(default)]
     pub effort: Option<EffortSupport>,
-    /// Requests in any minute, by everything that shares this registry.
+    /// Requests per minute on average, by everything that shares this registry; a tenth of them may come together.
     #[serde(default)]
     pub requests_per_minute: Option<u32>,
     /// Requests at the same time, likewise.
     #[serde(default)]
     pub max_parallel: Option<u32>,
-    /// How long to wait for what.
+    /// How long to wait for what; of a command only `overall` counts.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// Merged into the body of each request, over what kforge puts there.
@@ -157,8 +157,7 @@ const SECRET_HEADERS: &[&str] =
 
 impl Entry {
     /// Where the key comes from.
-    #[must_use]
-    pub fn key_source(&self) -> KeySource {
+    pub(crate) fn key_source(&self) -> KeySource {
         match (&self.key_env, &self.key_command) {
             (Some(variable), _) => KeySource::Environment(variable.clone()),
             (None, Some(argv)) => KeySource::Command(argv.clone()),
@@ -168,6 +167,14 @@ impl Entry {
 
     /// What is wrong with it, as a fragment.
     pub(crate) fn fault(&self) -> Option<String> {
+        let dollars =
+            self.price.map_or([0.0; 3], |price| [price.input, price.output, price.cached_input.unwrap_or(0.0)]);
+        if dollars.iter().any(|dollars| !dollars.is_finite() || *dollars < 0.0) {
+            return Some("a price must be a number of dollars, not negative".into());
+        }
+        if self.timeouts.durations().contains(&Duration::ZERO) {
+            return Some("timeouts must be positive".into());
+        }
         if self.wire == Wire::Command {
             return self.command.is_empty().then(|| "wire = \"command\" needs command = [\"program\", ...]".into());
         }
@@ -193,14 +200,6 @@ impl Entry {
             || self.max_parallel == Some(0)
         {
             Some("context, max_output, requests_per_minute and max_parallel must be positive".into())
-        } else if self.price.is_some_and(|price| {
-            [price.input, price.output, price.cached_input.unwrap_or(0.0)]
-                .iter()
-                .any(|dollars| !dollars.is_finite() || *dollars < 0.0)
-        }) {
-            Some("a price must be a number of dollars, not negative".into())
-        } else if self.timeouts.durations().contains(&Duration::ZERO) {
-            Some("timeouts must be positive".into())
         } else {
             url_fault(&self.base_url)
         }
@@ -209,11 +208,12 @@ impl Entry {
 
 fn url_fault(text: &str) -> Option<String> {
     match reqwest::Url::parse(text) {
-        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
-            Some(format!("base_url {text} must begin with http:// or https://"))
-        }
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
             Some("base_url holds a user name or password; use key_env or key_command".into())
+        }
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
+            // Not shown: `user:password@host` is read as an address whose scheme is `user`.
+            Some("base_url must begin with http:// or https://".into())
         }
         Ok(url) if url.query().is_some() || url.fragment().is_some() => {
             Some("base_url must not have a ? or # part".into())

@@ -15,8 +15,9 @@ use toml::{Table, Value};
 
 pub use entry::{EffortStyle, EffortSupport, Entry, Timeouts, Wire};
 
+use crate::CallError;
 use crate::http::Limiter;
-use crate::{CallError, CallErrorKind};
+use crate::support::setup;
 
 const EMBEDDED: &str = include_str!("../../models.toml");
 /// A registry is written by a person.
@@ -33,7 +34,7 @@ pub enum Route {
     Command(Box<Entry>),
     /// `mailbox:FOLDER`.
     Mailbox(String),
-    /// `replay:FILE`.
+    /// `replay:DIR`.
     Replay(String),
 }
 
@@ -133,24 +134,24 @@ impl Registry {
         }
         let found = name.split_once(':').and_then(|(prefix, model)| Some((prefix, self.providers.get(prefix)?, model)));
         let Some((prefix, provider, model)) = found else { return Err(self.unknown(name)) };
-        let (model, url) = match model.find("@http://").or_else(|| model.find("@https://")) {
-            Some(at) => (&model[..at], Some(&model[at + 1..])),
-            None => (model, None),
-        };
+        let (model, url) = apart(model);
         if model.is_empty() {
-            return Err(setup(format!("{name} names no model; write {prefix}:NAME")));
+            return Err(setup(format!("{prefix}: names no model; write {prefix}:NAME")));
         }
-        let mut entry = build(provider, name, model).map_err(|what| setup(format!("{name}: {what}")))?;
+        // Errors do not show the whole name: its address may hold a password.
+        let wrong = |what: String| setup(format!("{prefix}:{model}: {what}"));
+        let mut entry = build(provider, name, model).map_err(wrong)?;
         if let Some(url) = url {
             if !provider.takes_url {
                 return Err(setup(format!(
-                    "{prefix} has one address, and its key is not sent to another; make an entry in the registry for {url}"
+                    "{prefix} has one address, and its key is not sent to another; \
+                     make an entry in the registry with base_url for the other one"
                 )));
             }
             entry.base_url = with_version(url);
         }
         if let Some(what) = entry.fault() {
-            return Err(setup(format!("{name}: {what}")));
+            return Err(wrong(what));
         }
         Ok(self
             .entries
@@ -169,6 +170,7 @@ impl Registry {
     }
 
     fn unknown(&self, name: &str) -> CallError {
+        let (name, _) = apart(name);
         let names: Vec<String> = self.entries.keys().cloned().collect();
         let mut near = near::nearest(name, &names);
         if let Some((prefix, rest)) = name.split_once(':') {
@@ -185,10 +187,6 @@ impl Registry {
              (5) a folder where a person or a program answers: mailbox:FOLDER"
         ))
     }
-}
-
-fn setup(text: String) -> CallError {
-    CallError { kind: CallErrorKind::Setup, text, attempts: 0, may_be_billed: false }
 }
 
 fn read(path: &Path) -> Result<String, CallError> {
@@ -245,6 +243,14 @@ fn same_model(known: &Entry, asked: &Entry) -> bool {
         && known.model == asked.model
         && known.base_url == asked.base_url
         && known.key_source() == asked.key_source()
+}
+
+/// `NAME@URL` in two parts.
+fn apart(name: &str) -> (&str, Option<&str>) {
+    match name.find("@http://").or_else(|| name.find("@https://")) {
+        Some(at) => (&name[..at], Some(&name[at + 1..])),
+        None => (name, None),
+    }
 }
 
 /// People write the address of a server without the path at which its API lies.

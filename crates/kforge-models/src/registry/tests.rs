@@ -1,4 +1,5 @@
 use super::*;
+use crate::CallErrorKind;
 
 fn with(text: &str) -> Result<Registry, CallError> {
     Registry::parse(Some(("models.toml", text)))
@@ -50,6 +51,24 @@ fn a_key_is_not_sent_to_another_address() {
 }
 
 #[test]
+fn no_error_shows_a_password() {
+    let registry = Registry::load(None).unwrap();
+    for name in [
+        "vllm:m@http://user:hunter2@box",
+        "vllm:@http://user:hunter2@box",
+        "vlm:m@https://user:hunter2@box",
+        "openai:gpt-5@https://user:hunter2@box",
+    ] {
+        let text = registry.entry(name).unwrap_err().text;
+        assert!(!text.contains("hunter2"), "{name}: {text}");
+    }
+    for address in ["ftp://user:hunter2@box/v1", "user:hunter2@box/v1"] {
+        let text = error_of(&LOCAL.replace("http://127.0.0.1:9/v1", address));
+        assert!(text.contains("base_url") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
 fn a_prefixed_name_finds_the_entrys_price() {
     let registry = Registry::load(None).unwrap();
     let entry = registry.entry("openai:gpt-4o").unwrap();
@@ -65,14 +84,14 @@ fn the_users_file_adds_and_replaces() {
             .unwrap();
     assert_eq!(registry.entry("local").unwrap().base_url, "http://127.0.0.1:9/v1");
     let replaced = registry.entry("gpt-4o").unwrap();
-    assert_eq!((replaced.price, replaced.key_source()), (None, crate::KeySource::None));
+    assert_eq!((replaced.price, replaced.key_source()), (None, crate::key::KeySource::None));
     let registry = with(
         "[[provider]]\nprefix = 'mine'\nwire = 'anthropic'\nbase_url = 'http://h/v1'\nkey_command = ['pass', 'k']",
     )
     .unwrap();
     assert_eq!(
         registry.entry("mine:x").unwrap().key_source(),
-        crate::KeySource::Command(vec!["pass".into(), "k".into()])
+        crate::key::KeySource::Command(vec!["pass".into(), "k".into()])
     );
 }
 
@@ -80,11 +99,15 @@ fn the_users_file_adds_and_replaces() {
 fn every_field_is_read() {
     let registry = with(
         r#"
+        [[provider]]
+        prefix = "p"
+        wire = "openai-chat"
+        base_url = "https://h/v1"
+        no_key = true
         [[model]]
         name = "all"
-        wire = "openai-chat"
+        provider = "p"
         model = "m"
-        base_url = "https://h/v1"
         key_env = "K"
         key_header = "api-key"
         context = 10
@@ -92,6 +115,7 @@ fn every_field_is_read() {
         max_tokens_field = "max_new_tokens"
         price = { input = 1, output = 2.5 }
         vision = true
+        no_temperature = true
         effort = { style = "reasoning", levels = ["low"] }
         requests_per_minute = 3
         max_parallel = 2
@@ -102,14 +126,42 @@ fn every_field_is_read() {
         name = "cli"
         wire = "command"
         command = ["agent", "--print"]
+        pass_env = ["AGENT_KEY"]
+        json = { result = "/text" }
         "#,
     )
     .unwrap();
-    let entry = registry.entry("all").unwrap();
-    assert_eq!(entry.timeouts, Timeouts { idle: 7, ..Timeouts::default() });
-    assert_eq!(entry.price.unwrap().cached_input, None);
+    // Whole values, so that a new field does not compile before it is looked at here.
+    let all = Entry {
+        name: "all".into(),
+        provider: Some("p".into()),
+        wire: Wire::OpenaiChat,
+        model: "m".into(),
+        base_url: "https://h/v1".into(),
+        key_env: Some("K".into()),
+        key_command: None,
+        no_key: false,
+        key_header: Some("api-key".into()),
+        context: Some(10),
+        max_output: Some(5),
+        max_tokens_field: Some("max_new_tokens".into()),
+        price: Some(crate::Prices { input: 1.0, cached_input: None, output: 2.5 }),
+        vision: true,
+        no_temperature: true,
+        effort: Some(EffortSupport { style: Some(EffortStyle::Reasoning), levels: vec![crate::Effort::Low] }),
+        requests_per_minute: Some(3),
+        max_parallel: Some(2),
+        timeouts: Timeouts { connect: 20, idle: 7, overall: 3600 },
+        extra: toml::from_str("top_p = 0.5\nprovider = { order = ['a'] }").unwrap(),
+        headers: BTreeMap::from([("X-Title".into(), "kforge".into())]),
+        command: Vec::new(),
+        pass_env: Vec::new(),
+        json: None,
+    };
+    assert_eq!(registry.entry("all").unwrap(), all);
     let Route::Command(entry) = registry.route("cli").unwrap() else { panic!() };
-    assert_eq!(entry.command, ["agent", "--print"]);
+    assert_eq!((entry.command.concat(), entry.pass_env.concat()), ("agent--print".into(), "AGENT_KEY".into()));
+    assert_eq!(entry.json, Some(crate::JsonFields { result: "/text".into(), ..crate::JsonFields::default() }));
 }
 
 #[test]
@@ -129,6 +181,9 @@ fn mistakes_are_named() {
     assert!(error_of("[[model]\n").contains("models.toml"));
     assert!(error_of("[[models]]\n").contains("models"));
     assert!(error_of("[[model]]\nname = 'c'\nwire = 'command'").contains("command ="));
+    let program = "[[model]]\nname = 'c'\nwire = 'command'\ncommand = ['agent']";
+    assert!(error_of(&format!("{program}\nprice = {{ input = -1, output = 1 }}")).contains("price"));
+    assert!(error_of(&format!("{program}\ntimeouts = {{ overall = 0 }}")).contains("timeouts"));
 }
 
 #[test]

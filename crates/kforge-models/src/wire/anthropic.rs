@@ -7,7 +7,7 @@ use super::{
 };
 use crate::fault::{self, Fault};
 use crate::registry::{EffortStyle, Entry};
-use crate::{Request, Speaker, Stop};
+use crate::{Effort, Request, Speaker, Stop};
 
 /// The format wants a limit; this is one that every model of the last generations takes.
 const DEFAULT_LIMIT: u64 = 32_000;
@@ -56,6 +56,8 @@ pub(super) fn build(entry: &Entry, request: &Request) -> Outgoing {
             if budget >= SMALLEST_BUDGET {
                 body.insert("thinking".into(), json!({ "type": "enabled", "budget_tokens": budget }));
                 thinks = true;
+            } else if level != Effort::Minimal {
+                notes.push("effort left out: the limit on the reply leaves no room for thinking".into());
             }
         }
         None => {}
@@ -74,6 +76,8 @@ pub(super) fn event(partial: &mut Partial, json: &Value) -> Result<(), Fault> {
         "message_start" => {
             partial.name_model(&json["message"]["model"]);
             take_usage(partial, &json["message"]["usage"]);
+            // A placeholder; the count comes with `message_delta`.
+            partial.usage.output = None;
         }
         "content_block_start" if json["content_block"]["type"] == "text" => {
             partial.say(json["content_block"]["text"].as_str().unwrap_or_default())?;

@@ -120,6 +120,13 @@ fn anthropic_request() {
 }
 
 #[test]
+fn anthropic_effort_without_room_is_noted() {
+    let sent = build(&entry("claude-sonnet-4-5"), &request());
+    assert_eq!((sent.body.get("thinking"), &sent.body["temperature"]), (None, &json!(0.5)));
+    assert!(sent.notes.iter().any(|note| note.starts_with("effort left out")), "{:?}", sent.notes);
+}
+
+#[test]
 fn anthropic_adaptive_effort() {
     let mut entry = entry("claude-opus-4-5");
     entry.effort.as_mut().unwrap().style = Some(EffortStyle::Adaptive);
@@ -241,6 +248,13 @@ fn anthropic_stream() {
         ("Hello", Some(Stop::Length), "claude-x")
     );
     assert_eq!(partial.usage, usage(15, Some(10), 20, None));
+}
+
+#[test]
+fn a_cut_anthropic_stream_has_no_count_of_its_reply() {
+    let mut decoder = Decoder::new(Wire::Anthropic);
+    decoder.push(stream(&ANTHROPIC[..6]).as_bytes()).unwrap();
+    assert_eq!((decoder.partial.usage.input, decoder.partial.usage.output), (Some(15), None));
 }
 
 #[test]

@@ -159,6 +159,14 @@ fn a_break_after_the_end_does_no_harm() {
 }
 
 #[test]
+fn a_connection_left_open_after_the_end_does_no_harm() {
+    let patience = Patience { idle: Duration::from_secs(1), ..patience() };
+    // All of the reply has come, without the marker of the end.
+    let reply = play(vec![Act::Hang(events(&HELLO[..2], false))], "", patience).0.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts), ("hello", 1));
+}
+
+#[test]
 fn empty_replies_are_asked_again() {
     let empty = events(&[r#"{"choices":[{"delta":{"content":" "},"finish_reason":"stop"}]}"#, "[DONE]"], true);
     let reply = play(vec![Act::Say(empty.clone()), Act::Say(hello())], "", patience()).0.unwrap();

@@ -52,7 +52,7 @@ fn ask_tiny(entry: Entry) -> Reply {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn transformers_chat() {
     let reply = ask_tiny(upstream("openai-chat"));
     assert_eq!((reply.stop, reply.usage.input, reply.usage.output), (Stop::Length, Some(5), Some(6)));
@@ -60,7 +60,7 @@ fn transformers_chat() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn transformers_responses() {
     let reply = ask_tiny(upstream("openai-responses"));
     assert_eq!((reply.usage.output, reply.usage.reasoning), (Some(6), Some(0)));
@@ -68,7 +68,7 @@ fn transformers_responses() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_chat() {
     let reply = ask_tiny(proxy("openai-chat", "tiny"));
     assert_eq!((reply.stop, reply.model.as_str(), reply.usage.output), (Stop::Length, "tiny", Some(6)));
@@ -76,7 +76,7 @@ fn proxy_chat() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn a_certificate_for_another_name() {
     let mut entry = proxy("openai-chat", "mock");
     entry.base_url = entry.base_url.replace("127.0.0.1", "localhost");
@@ -86,25 +86,25 @@ fn a_certificate_for_another_name() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_responses() {
     ask_tiny(proxy("openai-responses", "bridged"));
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_anthropic() {
     ask_tiny(proxy("anthropic", "tiny"));
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_gemini() {
     assert_eq!(ask_tiny(proxy("gemini", "tiny")).stop, Stop::Length);
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_limits_requests() {
     assert_eq!(ask(proxy("openai-chat", "once")).unwrap().text, "hello once");
     // The proxy asks for a minute; the test waits for a few seconds at most.
@@ -117,7 +117,7 @@ fn proxy_limits_requests() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_refuses() {
     let error = ask(proxy("openai-chat", "too-long")).unwrap_err();
     assert_eq!((error.kind, error.attempts), (CallErrorKind::TooLong, 1), "{error}");
@@ -130,7 +130,7 @@ fn proxy_refuses() {
 }
 
 #[test]
-#[ignore = "needs scripts/test-servers"]
+#[ignore = "needs servers: run scripts/test-servers"]
 fn proxy_refuses_a_wrong_key() {
     for wire in ["openai-chat", "openai-responses", "anthropic", "gemini"] {
         let mut entry = proxy(wire, "mock");

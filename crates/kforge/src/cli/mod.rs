@@ -25,13 +25,14 @@ use std::process::ExitCode;
 
 /// Make faster kernels for PyTorch modules, and judge them.
 ///
-/// A problem is a Python file in KernelBench's form (Model, get_inputs, get_init_inputs); a candidate is a Python
-/// file that defines NewModel (or ModelNew) with its kernels inside. Start with one of these:
+/// A problem is a Python file in KernelBench's form (Model, get_inputs, get_init_inputs);
+/// a candidate is a Python file that defines NewModel (or ModelNew) with its kernels inside.
+/// Start with one of these:
 ///
 ///   kforge optimize examples/softmax/problem.py
 ///   kforge eval examples/softmax/problem.py examples/softmax/cpu_cpp.py
 #[derive(Parser)]
-#[command(name = "kforge", version, max_term_width = 110)]
+#[command(name = "kforge", version, max_term_width = 110, verbatim_doc_comment)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

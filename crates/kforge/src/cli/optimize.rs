@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// Make a faster kernel: two agents write and analyse, the evaluator judges.
 ///
-/// A generator writes a kernel, it is built and judged as by `kforge eval`, an analyst reads verdict, times and
-/// profile and gives one recommendation, and so on until a stop rule ends it. The best kernel is judged a second time
-/// in a fresh process. Everything is kept in a run folder; Ctrl-C loses at most
-/// the call under way, `kforge resume RUN` goes on.
+/// A generator writes a kernel, it is built and judged as by `kforge eval`, an analyst reads
+/// verdict, times and profile and gives one recommendation, and so on until a stop rule ends it.
+/// The best kernel is judged a second time in a fresh process. Everything is kept in a run folder;
+/// Ctrl-C loses at most the call under way, `kforge resume RUN` goes on.
 ///
-/// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain) run from recorded replies, with everything
-/// else for real:
+/// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain) run from recorded
+/// replies, with everything else for real:
 ///
 ///   kforge optimize examples/softmax/problem.py
 ///
@@ -29,9 +29,10 @@ use std::path::{Path, PathBuf};
 ///
 ///   kforge optimize my_problem.py --model anthropic:claude-opus-4-5 --iterations 10 --budget-usd 5
 ///
-/// Settings come from flags, kforge.toml in this folder (`kforge init` writes one), and your own configuration.
+/// Settings come from flags, kforge.toml in this folder (`kforge init` writes one), and your own
+/// configuration; `kforge config` shows what holds, defaults included.
 ///
-/// Exit code: 0 a correct kernel was found, 20 none was, 2 wrong use, 70 a failure of kforge itself.
+/// Exit code: 0 a correct kernel was found, 20 none was, 2 wrong use, 70 kforge's own failure.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct OptimizeArgs {

@@ -26,7 +26,7 @@ layers::settings! {
         target: Target = Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() };
         /// How candidates follow one another: refine, single, sample, sample-refine or beam.
         strategy: Strategy = Strategy::Refine;
-        /// Candidates of one run, whatever the strategy.
+        /// Candidates of one run; with the strategy sample it is the number of samples that counts.
         iterations: NonZeroU32 = nonzero(10);
         /// Candidates that know nothing of one another, for sample and sample-refine.
         samples: NonZeroU32 = nonzero(4);

@@ -45,7 +45,7 @@ fn processor_s() -> f64 {
 }
 
 #[test]
-#[ignore = "a benchmark"]
+#[ignore = "a benchmark: run benches/driver"]
 fn overhead_of_an_iteration() {
     let (rules, prompts) = (Rules { iterations: 100, ..rules() }, prompts());
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn overhead_of_an_iteration() {
 }
 
 #[test]
-#[ignore = "a benchmark"]
+#[ignore = "a benchmark: run benches/driver"]
 fn two_hundred_at_once() {
     let (rules, prompts) = (Rules { iterations: 5, ..rules() }, prompts());
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn two_hundred_at_once() {
 }
 
 #[test]
-#[ignore = "a benchmark"]
+#[ignore = "a benchmark: run benches/driver"]
 fn resume_of_ten_thousand_events() {
     let (rules, prompts) = (Rules { iterations: 30, ..rules() }, prompts());
     let folder = tempfile::tempdir().unwrap();

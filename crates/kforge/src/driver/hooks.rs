@@ -126,7 +126,6 @@ fn perform(hook: &Hook, input: &Input) -> Result<(Answer, String), String> {
 }
 
 fn tail(text: &str) -> String {
-    let start = text.len().saturating_sub(TEXT_BYTES);
-    let start = (start..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let start = text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES));
     text[start..].trim().to_owned()
 }

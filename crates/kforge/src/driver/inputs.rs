@@ -104,6 +104,8 @@ fn job(task: &Task, material: &Material, history: &History) -> Job {
         problem: judged.map(|result| result.problem.clone()),
         timed: material.timed,
         rules_off: material.guard.off.clone(),
+        bans: material.guard.banned.iter().map(ToString::to_string).collect(),
+        requires: material.guard.required.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -179,4 +181,20 @@ fn earlier(history: &History, before: u32) -> Vec<Earlier> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::scripted, *};
+
+    #[test]
+    fn the_users_patterns_go_into_the_job() {
+        let mut material = scripted::material();
+        material.guard.off = vec!["fast_math".to_owned()];
+        material.guard.banned = vec!["torch.matmul()".parse().unwrap()];
+        material.guard.required = vec!["cpp:omp".parse().unwrap()];
+        let job = job(&scripted::task(), &material, &History::default());
+        assert_eq!((job.bans.concat(), job.requires.concat()), ("torch.matmul()".into(), "cpp:omp".into()));
+        assert_eq!(job.rules_off, ["fast_math"]);
+    }
 }

@@ -24,6 +24,10 @@ pub(crate) struct Job {
     pub(crate) timed: bool,
     /// Source rules that the user switched off.
     pub(crate) rules_off: Vec<String>,
+    /// Patterns that the user forbids.
+    pub(crate) bans: Vec<String>,
+    /// Patterns that the user wants to see.
+    pub(crate) requires: Vec<String>,
 }
 
 /// One prompt for the generator.

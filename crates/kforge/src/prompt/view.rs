@@ -29,6 +29,8 @@ pub(super) struct JobView {
     problem_notes: Vec<String>,
     timed: bool,
     rules: Vec<RuleView>,
+    bans: Vec<String>,
+    requires: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -42,6 +44,8 @@ struct ContractView {
     shapes: Vec<String>,
     deterministic: bool,
     own: bool,
+    /// The problem has a contract of its own, which has not been read yet.
+    unread: bool,
 }
 
 #[derive(Serialize)]
@@ -87,6 +91,8 @@ impl JobView {
                     summary: rule.summary(),
                 })
                 .collect(),
+            bans: lines(&job.bans),
+            requires: lines(&job.requires),
         }
     }
 }
@@ -109,13 +115,24 @@ fn contract(job: &Job) -> ContractView {
         shapes: contract.shapes.iter().take(caps::NOTES).map(|sizes| one_line(&shape(sizes), caps::LINE)).collect(),
         deterministic: contract.deterministic == Some(true),
         own: contract.operators == Some(kforge_types::Operators::Own),
+        unread: job.problem.is_none() && job.problem_source.contains("KFORGE"),
     }
 }
 
 fn device(job: &Job) -> DeviceView {
     let device = &job.device;
     let words = format!("{} {}", device.name, device.note).to_lowercase();
-    let widths = [("avx512", 512), ("avx2", 256), ("avx", 256), ("neon", 128), ("asimd", 128)];
+    // As `kforge_exec::machine` names them.
+    let widths = [
+        ("avx512", 512),
+        ("avx", 256),
+        ("sse2", 128),
+        ("sve512", 512),
+        ("sve256", 256),
+        ("sve128", 128),
+        ("asimd", 128),
+        ("neon", 128),
+    ];
     DeviceView {
         name: one_line(&device.name, caps::LINE),
         threads: device.threads,
@@ -216,7 +233,6 @@ pub(super) struct MeasurementView {
     p80: f64,
     n: usize,
     warm_us: Option<f64>,
-    prepare_s: f64,
     framework_percent: Option<f64>,
     speedup: Option<f64>,
     low: Option<f64>,
@@ -258,7 +274,6 @@ impl MeasurementView {
             p80: timing.map_or(0.0, |timing| timing.p80),
             n: timing.map_or(0, |timing| timing.n),
             warm_us: timing.and_then(|timing| timing.warm_median_us),
-            prepare_s: timing.map_or(0.0, |timing| timing.prepare_s),
             framework_percent: timing.and_then(|timing| timing.framework_share).map(|share| 100.0 * share),
             speedup: result.speedup,
             low: result.speedup_ci.map(|interval| interval.low),
@@ -279,7 +294,6 @@ pub(super) struct RooflineView {
     gb_per_s: f64,
     gflop_per_s: Option<f64>,
     floor_us: f64,
-    time_us: f64,
     percent: f64,
 }
 
@@ -292,7 +306,6 @@ impl RooflineView {
             gb_per_s: roofline.memory_bytes_per_s / 1e9,
             gflop_per_s: roofline.flops_per_s.map(|rate| rate / 1e9),
             floor_us: roofline.floor_us,
-            time_us: roofline.time_us,
             // Above 100 is a finding about the model of the machine, so it is not clamped.
             percent: if roofline.time_us > 0.0 { 100.0 * roofline.floor_us / roofline.time_us } else { 0.0 },
         }
