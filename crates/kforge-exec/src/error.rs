@@ -11,6 +11,9 @@ pub enum ExecError {
     /// Less sandbox than was demanded.
     #[error("the sandbox reaches level `{}` only ({}); run `kforge doctor` for the reason, or lower --require-sandbox", level(.0), .0.missing.join("; "))]
     Sandbox(SandboxReport),
+    /// The device is in use, or out of use.
+    #[error("{0}")]
+    Busy(String),
     /// The harness ended or said something unexpected.
     #[error("the evaluator's own process failed: {0}; run again with KFORGE_LOG=debug, and report it if it stays")]
     Harness(String),

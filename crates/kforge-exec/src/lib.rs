@@ -16,6 +16,7 @@ mod judge;
 mod log;
 pub mod machine;
 mod memory;
+pub mod nvidia;
 pub mod process;
 mod profile;
 pub mod python;
@@ -23,6 +24,7 @@ mod referee;
 mod sandbox;
 mod seccomp;
 mod slots;
+mod turn;
 mod zygote;
 
 pub use cache::CacheDirs;

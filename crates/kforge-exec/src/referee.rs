@@ -128,15 +128,13 @@ impl Referee {
             "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
         });
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
-        let output = match request.place {
-            Place::Gpu { .. } => None,
-            _ => {
-                let output = Shared::new("kforge-private", opened.output_bytes)?;
-                let attach = json!({"do": "attach"});
-                let _: Value = ask(&mut channel, &attach, &[output.fd()], request.limit_s, "examining the problem")?;
-                Some(output)
-            }
-        };
+        let mut output = None;
+        if !request.place.is_gpu() {
+            let made = Shared::new("kforge-private", opened.output_bytes)?;
+            let attach = json!({"do": "attach"});
+            let _: Value = ask(&mut channel, &attach, &[made.fd()], request.limit_s, "examining the problem")?;
+            output = Some(made);
+        }
         let store = opened.folder.clone();
         let proven = opened.proven;
         Ok((
@@ -152,10 +150,6 @@ impl Referee {
             },
             opened,
         ))
-    }
-
-    pub(crate) fn store(&self) -> &Path {
-        &self.store
     }
 
     /// Makes or finds a set of inputs with its truth.
@@ -234,8 +228,8 @@ impl Referee {
         self.at_desk(&json!({"do": "unchanged", "lane": lane, "id": set.id}))
     }
 
-    pub(crate) fn still_there(&mut self, lane: u64) -> Result<bool> {
-        self.at_desk(&json!({"do": "still_there", "lane": lane}))
+    pub(crate) fn still_there(&mut self, slots: &Slots) -> Result<bool> {
+        self.at_desk(&json!({"do": "still_there", "lane": slots.lane()}))
     }
 
     pub(crate) fn wipe(&mut self, lane: u64) -> Result<()> {

@@ -31,6 +31,8 @@ pub(crate) struct Ready {
     pub(crate) python: String,
     pub(crate) torch: String,
     pub(crate) threads: usize,
+    /// Whether this torch can use a GPU of NVIDIA's.
+    pub(crate) cuda: bool,
 }
 
 /// A running zygote; dropping it ends it and everything it forked.

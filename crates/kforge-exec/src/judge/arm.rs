@@ -26,6 +26,15 @@ pub(crate) struct Sample {
 /// A sample, or the verdict on a candidate that did not give one.
 pub(crate) type Called = std::result::Result<Sample, Verdict>;
 
+/// What is known of the output that was handed over last.
+enum Last {
+    Nothing,
+    /// Its digest.
+    Here(Sum),
+    /// The referee has a copy.
+    OnDevice,
+}
+
 /// A sandboxed cell and what is known of its outputs.
 pub(crate) struct Arm {
     pub(crate) sandbox: Sandbox,
@@ -33,8 +42,7 @@ pub(crate) struct Arm {
     inputs_may_change: bool,
     key: Key,
     verified: BTreeMap<String, Vec<Sum>>,
-    /// Whether an output was handed over, with its digest where there is one.
-    last: Option<Option<Sum>>,
+    last: Last,
     frozen: bool,
 }
 
@@ -58,7 +66,7 @@ impl How {
 
 impl Arm {
     pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool, key: Key) -> Self {
-        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: None, frozen: false }
+        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: Last::Nothing, frozen: false }
     }
 
     pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<Asked> {
@@ -67,7 +75,7 @@ impl Arm {
 
     /// Asks without looking at an output; what the slot then holds was never handed over.
     pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Result<Asked> {
-        self.last = None;
+        self.last = Last::Nothing;
         self.ask_awake(op, limit)
     }
 
@@ -112,7 +120,7 @@ impl Arm {
             return Ok(Err(verdict));
         }
         let sum = self.sum_of_taken(referee)?;
-        self.last = Some(sum);
+        self.last = sum.map_or(Last::OnDevice, Last::Here);
         if !self.inputs_may_change && !self.cell.slots.unchanged(referee, set)? {
             let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
             return Ok(Err(Verdict::of(Kind::InputMutated, text)));
@@ -173,11 +181,10 @@ impl Arm {
 
     /// Looks at the output slot again: what was handed over must still be there.
     pub(crate) fn late_write(&mut self, referee: &mut Referee) -> Result<Option<Verdict>> {
-        let Some(last) = self.last.take() else { return Ok(None) };
-        let still_there = match (last, &self.cell.slots) {
-            (Some(sum), slots @ Slots::Host { .. }) => self.key.digest(slots.output()?) == sum,
-            (_, Slots::Device { lane, .. }) => referee.still_there(*lane)?,
-            (None, Slots::Host { .. }) => true,
+        let still_there = match (std::mem::replace(&mut self.last, Last::Nothing), &self.cell.slots) {
+            (Last::Nothing, _) => true,
+            (Last::Here(sum), slots) => self.key.digest(slots.output()?) == sum,
+            (Last::OnDevice, slots) => referee.still_there(slots)?,
         };
         let text = "the output changed after it had been handed over";
         Ok((!still_there).then(|| Verdict::of(Kind::LateWrite, text)))

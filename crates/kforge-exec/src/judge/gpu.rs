@@ -1,12 +1,15 @@
 //! What a session knows of its GPU: facts for the report, the physical floor, and whether it still answers.
 
-use super::Session;
+use super::{Observer, Place, Session, outcome::Outcome};
 use crate::{
     error::{ExecError, Result},
+    nvidia::{Moment, Stranger, Watch},
     referee::Referee,
+    turn::Turn,
 };
-use kforge_types::DeviceInfo;
+use kforge_types::{Check, DeviceInfo};
 use serde::Deserialize;
+use std::time::{Duration, Instant};
 
 /// A candidate that killed its process may leave the device busy for a while: seconds until it must answer again.
 const RECOVERY_S: u64 = 30;
@@ -75,11 +78,48 @@ impl Gpu {
     }
 }
 
+/// How long a stranger on the device is waited for where an idle one is demanded.
+const IDLE_WAIT: Duration = Duration::from_mins(2);
+
 impl Session {
+    /// Nobody else of ours times on this device meanwhile, and strangers are named, or waited for.
+    pub(crate) fn timing_turn(&mut self, observer: &dyn Observer) -> Result<Turn> {
+        let name = match &self.options.place {
+            Place::Gpu { name } => name.as_str(),
+            _ => "cpu",
+        };
+        let turn = Turn::take(name, || observer.stage("waiting for another kforge to finish its timing"))?;
+        if self.options.require_idle
+            && let Some(watch) = &self.watch
+        {
+            wait_until_idle(watch, observer)?;
+        }
+        Ok(turn)
+    }
+
+    /// What the device was doing before and after a measurement, as checks that people can read.
+    pub(crate) fn note_clocks(&self, before: Option<Moment>, outcome: &mut Outcome) {
+        let (Some(watch), Some(before)) = (&self.watch, before) else { return };
+        let after = watch.moment();
+        let slowed: Vec<&str> = before.slowed_by.union(&after.slowed_by).copied().collect();
+        let slow = if slowed.is_empty() { "not slowed".to_owned() } else { format!("slowed by {}", slowed.join(", ")) };
+        let detail = format!(
+            "SM {} MHz before and {} MHz after, memory {} MHz, {} C, {slow}",
+            before.sm_mhz, after.sm_mhz, after.memory_mhz, after.celsius
+        );
+        outcome.checks.push(Check { name: "clocks".to_owned(), passed: slowed.is_empty(), detail });
+        let strangers = watch.strangers();
+        if !strangers.is_empty() {
+            let detail = format!("{}: times may be longer than they are alone", described(&strangers));
+            outcome.checks.push(Check { name: "alone on the device".to_owned(), passed: false, detail });
+            outcome.provisional = true;
+        }
+    }
+
     /// After a candidate was killed: the next one must find a device that works, or nobody may use it.
     pub(crate) fn device_recovered(&mut self) -> Result<()> {
         if self.gpu.is_some() && !self.referee.device_answers(RECOVERY_S) {
-            return Err(ExecError::harness(format!(
+            return Err(ExecError::Busy(format!(
                 "{} does not answer {RECOVERY_S} s after a candidate was stopped: it is out of use; look at nvidia-smi, \
                  and reset it (nvidia-smi --gpu-reset) or restart the machine before the next run",
                 self.device.name
@@ -87,4 +127,32 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn wait_until_idle(watch: &Watch, observer: &dyn Observer) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let strangers = watch.strangers();
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > IDLE_WAIT {
+            let text = format!(
+                "the GPU is in use by {}, and --require-idle demands that it is not: wait for it, choose another with \
+                 --device, or leave --require-idle out",
+                described(&strangers)
+            );
+            return Err(ExecError::Busy(text));
+        }
+        observer.stage(&format!("waiting for {}", described(&strangers)));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn described(strangers: &[Stranger]) -> String {
+    let one = |stranger: &Stranger| {
+        let mib = stranger.mib.map_or_else(String::new, |mib| format!(", {mib} MiB"));
+        format!("{} (pid {}{mib})", stranger.name, stranger.pid)
+    };
+    strangers.iter().map(one).collect::<Vec<_>>().join(", ")
 }

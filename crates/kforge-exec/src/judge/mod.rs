@@ -18,6 +18,7 @@ use crate::{
     error::{ExecError, Result},
     evict::Evictor,
     machine,
+    nvidia::Watch,
     referee::{OpenRequest, Opened, Referee},
     sandbox::{Folders, Limits, Sandbox},
     zygote::Zygote,
@@ -80,6 +81,8 @@ pub struct EvalOptions {
     pub kept_baselines: bool,
     /// Verify only.
     pub no_timing: bool,
+    /// Refuse to time on a GPU that somebody else is using.
+    pub require_idle: bool,
     /// Refuse a sandbox below this level.
     pub require_sandbox: SandboxLevel,
     /// Whether namespaces are tried at all.
@@ -106,6 +109,7 @@ pub struct Session {
     pub(crate) evictor: Evictor,
     pub(crate) lanes: Lanes,
     pub(crate) gpu: Option<Gpu>,
+    watch: Option<Watch>,
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
@@ -125,6 +129,13 @@ impl Session {
             .map_err(|error| ExecError::Problem(format!("cannot read the problem {}: {error}", problem.display())))?;
         let harness = crate::harness::unpack(&options.cache)?;
         let mut zygote = Zygote::start(&options.python, &harness, options.threads, true, &options.place)?;
+        if options.place.is_gpu() && !zygote.ready.cuda {
+            return Err(ExecError::Problem(format!(
+                "torch {} of {} cannot use the GPU: install torch built for CUDA there, or name another Python with --python",
+                zygote.ready.torch,
+                options.python.display()
+            )));
+        }
         let started = begun.elapsed().as_secs_f64();
         observer.stage("examining the problem");
         let request = OpenRequest {
@@ -140,6 +151,10 @@ impl Session {
         let (mut referee, opened) = Referee::open(&mut zygote, &request)?;
         let gpu = match options.place {
             Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
+            _ => None,
+        };
+        let watch = match &options.place {
+            Place::Gpu { name } => Watch::new(name).ok(),
             _ => None,
         };
         let device = match (&gpu, &options.place) {
@@ -164,6 +179,7 @@ impl Session {
                 Evictor::new(device.last_level_cache, options.threads)
             },
             gpu,
+            watch,
             options,
             problem_file: problem.to_owned(),
             problem_source,
@@ -214,6 +230,7 @@ impl Session {
         let audited = self.audit(arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
         let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
+        let _turn = self.timing_turn(observer)?;
         let begun = Instant::now();
         self.ensure_baselines(observer)?;
         self.lanes.keep_one();
@@ -224,7 +241,9 @@ impl Session {
         observer.stage("timing");
         let begun = Instant::now();
         let Some(mut arm) = self.timing_arm(sandbox, source, outcome)? else { return Ok(()) };
+        let before = self.watch.as_ref().map(Watch::moment);
         self.time(&mut arm, outcome)?;
+        self.note_clocks(before, outcome);
         outcome.stage("time", begun.elapsed().as_secs_f64());
         let Arm { mut sandbox, cell, .. } = arm;
         outcome.log = sandbox.log.text();

@@ -9,7 +9,7 @@ use crate::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use kforge_exec::{
-    BaselineChoice, CacheDirs, EvalOptions, Session, machine,
+    BaselineChoice, CacheDirs, EvalOptions, Place, Session, machine, nvidia,
     python::{self, PythonRequest},
 };
 use kforge_types::{
@@ -43,6 +43,12 @@ pub(crate) struct EvalArgs {
     /// Accelerator and programming model (see `kforge targets`).
     #[arg(long, default_value = "cpu/cpp")]
     target: Target,
+    /// Which GPU, counted from 0 among those that are visible [default: the first one, if there is any].
+    #[arg(long)]
+    device: Option<usize>,
+    /// Time nothing on a GPU that somebody else uses: wait two minutes for it, then give up.
+    #[arg(long)]
+    require_idle: bool,
     /// Architecture that kernels are compiled for where there is no device to ask [default: the target's].
     #[arg(long)]
     arch: Option<String>,
@@ -210,11 +216,13 @@ fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> any
     if !(args.timeout.is_finite() && args.timeout > 0.0 && args.time_budget.is_finite() && args.time_budget > 0.0) {
         return Err(Usage("--timeout and --time-budget take positive numbers of seconds".to_owned()).into());
     }
+    let (place, own_arch) = place(pack, args.device)?;
     Ok(EvalOptions {
         python,
         cache,
         target: args.target.clone(),
-        arch: args.arch.clone().unwrap_or_else(|| pack.default_arch.clone()),
+        place,
+        arch: args.arch.clone().unwrap_or(own_arch),
         toolchains: serde_json::to_value(&pack.toolchain)?,
         contract: contract(args),
         baselines: args.baselines.into(),
@@ -225,6 +233,7 @@ fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> any
         fresh: args.fresh,
         kept_baselines: !args.fresh,
         no_timing: args.no_timing,
+        require_idle: args.require_idle,
         require_sandbox: match args.require_sandbox {
             SandboxArg::Full => SandboxLevel::Full,
             SandboxArg::Partial => SandboxLevel::Partial,
@@ -233,6 +242,27 @@ fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> any
         namespaces: !args.no_namespaces,
         memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,
     })
+}
+
+/// Where a target's kernels run on this machine, and for what architecture they are compiled.
+pub(crate) fn place(pack: &target::TargetPack, device: Option<usize>) -> anyhow::Result<(Place, String)> {
+    if pack.device != "cuda" {
+        return Ok((Place::Cpu, pack.default_arch.clone()));
+    }
+    let found = nvidia::gpus();
+    let number = device.unwrap_or(0);
+    if let Some(gpu) = found.as_ref().ok().and_then(|gpus| gpus.get(number)) {
+        return Ok((Place::Gpu { name: gpu.uuid.clone() }, gpu.arch()));
+    }
+    if device.is_some() {
+        let why = match found {
+            Ok(gpus) => format!("{} GPUs are visible", gpus.len()),
+            Err(reason) => reason,
+        };
+        return Err(Usage(format!("there is no GPU {number}: {why}; see `kforge doctor`")).into());
+    }
+    let without = if pack.name.model == "triton" { Place::Interpreter } else { Place::Compiler };
+    Ok((without, pack.default_arch.clone()))
 }
 
 fn contract(args: &EvalArgs) -> Contract {

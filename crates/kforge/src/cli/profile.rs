@@ -1,6 +1,11 @@
 //! `kforge profile`: where a candidate's time goes, in words.
 
-use super::{Usage, eval::python_and_cache, guard_args::GuardArgs, printer::Printer};
+use super::{
+    Usage,
+    eval::{place, python_and_cache},
+    guard_args::GuardArgs,
+    printer::Printer,
+};
 use crate::{target, view};
 use clap::Args;
 use kforge_exec::{BaselineChoice, EvalOptions, Session, machine};
@@ -84,11 +89,13 @@ fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions>
     let pack = target::find(&name)?;
     let (python, cache) = python_and_cache(args.python.clone(), printer)?;
     let timeout = Duration::from_secs(args.timeout.max(1));
+    let (place, arch) = place(&pack, None)?;
     Ok(EvalOptions {
         python,
         cache,
         target: name,
-        arch: pack.default_arch.clone(),
+        place,
+        arch,
         toolchains: serde_json::to_value(&pack.toolchain)?,
         contract: Contract::default(),
         baselines: BaselineChoice::Eager,
@@ -99,6 +106,7 @@ fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions>
         fresh: args.fresh,
         kept_baselines: true,
         no_timing: true,
+        require_idle: false,
         require_sandbox: SandboxLevel::None,
         namespaces: true,
         memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,

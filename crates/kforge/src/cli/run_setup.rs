@@ -247,11 +247,13 @@ fn eval_options(
     printer: &Printer,
 ) -> anyhow::Result<EvalOptions> {
     let python = eval::python_and_cache(file.extras.python.clone(), printer)?;
+    let (place, arch) = eval::place(pack, None)?;
     Ok(EvalOptions {
         python: python.0,
         cache: python.1,
         target: settings.target.clone(),
-        arch: pack.default_arch.clone(),
+        place,
+        arch,
         toolchains: serde_json::to_value(&pack.toolchain)?,
         contract: eval::precision_contract(settings.precision),
         baselines: settings.baselines.into(),
@@ -262,6 +264,7 @@ fn eval_options(
         fresh: false,
         kept_baselines: true,
         no_timing: false,
+        require_idle: false,
         require_sandbox: kforge_types::SandboxLevel::None,
         namespaces: true,
         memory_bytes: (settings.memory.0.max(0.5) * f64::from(1 << 30)) as u64,

@@ -1,0 +1,58 @@
+//! One at a time: several kforge processes on a machine take turns at timing, and share everything else.
+
+use crate::error::{ExecError, Result};
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt,
+};
+
+/// Held as long as it lives; the system takes it back from a process that ends.
+pub(crate) struct Turn {
+    _file: File,
+}
+
+impl Turn {
+    /// Waits until nobody else times on `what` (a device's name); `waiting` is called once if that takes a while.
+    pub(crate) fn take(what: &str, waiting: impl FnOnce()) -> Result<Self> {
+        let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
+        let failed = || ExecError::io(format!("cannot use {}; set TMPDIR to a folder of yours", path.display()));
+        // Another user's file can be locked as well: reading is enough.
+        let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
+        let file = made.or_else(|_| File::open(&path)).map_err(failed())?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            waiting();
+            flock(&file, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
+        }
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        time::Duration,
+    };
+
+    #[test]
+    fn a_second_one_waits_for_the_first() {
+        let name = format!("test {}", std::process::id());
+        let first = Turn::take(&name, || panic!("nobody is there yet")).unwrap();
+        let released = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let mut waited = false;
+                let _turn = Turn::take(&name, || waited = true).unwrap();
+                assert!(waited && released.load(Ordering::SeqCst));
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            released.store(true, Ordering::SeqCst);
+            drop(first);
+            second.join().unwrap();
+        });
+        let _ = std::fs::remove_file(std::env::temp_dir().join(name.replace(' ', "-")));
+    }
+}
