@@ -27,7 +27,8 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) enum Op {
     Import,
     Construct(u64),
-    Call,
+    /// With the device kept busy for so many microseconds first, so that launches wait in its queue.
+    Call(u64),
     LoadWeights(u64),
     Audit,
     /// Triton's launches: kept by an interpreting cell, compiled by another.
@@ -40,6 +41,8 @@ pub(crate) enum Op {
     Profile(u64),
     /// So many calls without outputs, while a profiler looks on.
     Repeat(u64),
+    /// On a GPU: so many replays of a call as one CUDA graph.
+    Graph(u64),
     /// Of an inspector: a report on what was built.
     Inspect(u64),
 }
@@ -49,7 +52,7 @@ impl Op {
         match self {
             Self::Import => (1, 0),
             Self::Construct(variant) => (2, variant),
-            Self::Call => (3, 0),
+            Self::Call(ahead_us) => (3, ahead_us),
             Self::LoadWeights(variant) => (4, variant),
             Self::Audit => (5, 0),
             Self::AheadOfTime => (6, 0),
@@ -58,6 +61,7 @@ impl Op {
             Self::Profile(calls) => (9, calls),
             Self::Inspect(what) => (10, what),
             Self::Repeat(calls) => (11, calls),
+            Self::Graph(replays) => (12, replays),
         }
     }
 }
@@ -80,11 +84,12 @@ pub(crate) struct Cell {
     child: u64,
     pub(crate) slots: Slots,
     detail: Shared,
+    ready: bool,
     dead: bool,
 }
 
 impl Cell {
-    /// Forks a cell in `sandbox`. `weights` are files of the store, one for each variant of the spec.
+    /// Forks a cell in `sandbox`; the first question waits until it is ready. `weights` are files of the store, one for each variant of the spec.
     pub(crate) fn spawn(
         sandbox: &mut Sandbox,
         spec: &Value,
@@ -101,9 +106,12 @@ impl Cell {
         let child = sandbox.spawn(spec, env, &fds)?;
         drop(fds);
         drop(theirs);
-        let mut cell = Self { channel: ours, child, slots, detail, dead: false };
-        cell.wait_until_ready(sandbox)?;
-        Ok(cell)
+        Ok(Self { channel: ours, child, slots, detail, ready: false, dead: false })
+    }
+
+    /// Its number in the sandbox.
+    pub(crate) fn number(&self) -> u64 {
+        self.child
     }
 
     /// For another cell, once every process that maps them has ended.
@@ -121,6 +129,7 @@ impl Cell {
             let why = self.ended(sandbox)?.reason;
             return Err(ExecError::harness(format!("a cell does not start: {why}\n{}", sandbox.log.text().trim())));
         }
+        self.ready = true;
         Ok(())
     }
 
@@ -128,6 +137,9 @@ impl Cell {
     ///
     /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
     pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration, thaw: bool) -> Result<Asked> {
+        if !self.ready {
+            self.wait_until_ready(sandbox)?;
+        }
         if self.dead {
             return Ok(Err(Verdict::of(Kind::Exit, "its process has ended")));
         }
@@ -272,7 +284,7 @@ fn describe(op: Op) -> &'static str {
     match op {
         Op::Import => "importing the file and building its kernels",
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
-        Op::Call | Op::Audit | Op::Repeat(_) => "running forward",
+        Op::Call(_) | Op::Audit | Op::Repeat(_) | Op::Graph(_) => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
         Op::Pin(_) => "placing threads",
         Op::Recheck => "looking at an output again",

@@ -211,7 +211,7 @@ impl Referee {
         let (answer, mut fds): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(soon(self.limit_s))?;
         let Made { lane } = understood(answer)?;
         match (fds.pop(), fds.pop()) {
-            (Some(output), Some(input)) => Ok(Slots::Device { lane, input, output }),
+            (Some(output), Some(input)) => Ok(Slots::Device { lane, input: Rc::new(input), output: Rc::new(output) }),
             _ => Err(ExecError::harness("memory of the device did not arrive")),
         }
     }

@@ -143,11 +143,11 @@ impl Sandbox {
         Ok(self.next_child)
     }
 
-    /// Kills every child; the scratch folder stays.
-    pub(crate) fn clear(&mut self) -> Result<()> {
-        self.order("clear")?;
+    /// Kills every child but `keep`; the scratch folder stays.
+    pub(crate) fn clear(&mut self, keep: &[u64]) -> Result<()> {
+        self.channel.send(&json!({"do": "clear", "keep": keep}), &[])?;
         self.answer("cleared")?;
-        self.events.clear();
+        self.events.retain(|event| matches!(event, Event::Exited { exited, .. } if keep.contains(exited)));
         Ok(())
     }
 

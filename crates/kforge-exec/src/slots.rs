@@ -6,7 +6,10 @@ use crate::{
     memory::Shared,
     referee::{InputSet, Referee},
 };
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    rc::Rc,
+};
 
 const POISON: u8 = 0xFF;
 const PAGE: usize = 4096;
@@ -18,7 +21,7 @@ pub(crate) enum Slots {
     /// Both mapped here too.
     Host { input: Shared, output: Shared },
     /// The referee's hands lie on them; here are only their names.
-    Device { lane: u64, input: OwnedFd, output: OwnedFd },
+    Device { lane: u64, input: Rc<OwnedFd>, output: Rc<OwnedFd> },
 }
 
 impl Slots {
@@ -83,6 +86,24 @@ impl Slots {
         if let Self::Host { input, output } = self {
             input.bytes_mut().fill(0);
             output.bytes_mut().fill(0);
+        }
+    }
+
+    /// The same memory for another cell of the same candidate, which has its turn after this one.
+    pub(crate) fn shared(&self) -> Option<Self> {
+        match self {
+            Self::Host { .. } => None,
+            Self::Device { lane, input, output } => {
+                Some(Self::Device { lane: *lane, input: Rc::clone(input), output: Rc::clone(output) })
+            }
+        }
+    }
+
+    /// Whether no other cell waits for this memory.
+    pub(crate) fn is_last(&self) -> bool {
+        match self {
+            Self::Host { .. } => true,
+            Self::Device { input, .. } => Rc::strong_count(input) == 1,
         }
     }
 

@@ -82,6 +82,17 @@ pub struct Timing {
     pub warm_median_us: Option<f64>,
     /// Median on input sets that this process had never seen.
     pub unseen_median_us: Option<f64>,
+    /// On a GPU: median of a call on an idle device, launching included. The published time is that of a device which
+    /// finds its work in the queue.
+    #[serde(default)]
+    pub call_median_us: Option<f64>,
+    /// On a GPU: what launching takes on the host.
+    #[serde(default)]
+    pub launching_median_us: Option<f64>,
+    /// On a GPU, where the time is short: the same launches replayed as one CUDA graph with warm caches, as the
+    /// candidate's own process claims.
+    #[serde(default)]
+    pub graph_median_us: Option<f64>,
     /// How caches were made cold.
     pub cold: String,
     /// Seconds that `prepare` took, untimed.
@@ -97,6 +108,9 @@ pub struct BaselineRef {
     pub name: String,
     /// Its median beside this candidate.
     pub median_us: f64,
+    /// On a GPU: median of a call on an idle device, launching included.
+    #[serde(default)]
+    pub call_median_us: Option<f64>,
 }
 
 /// One baseline.

@@ -61,10 +61,10 @@ class _HostSlots:
         base = torch.frombuffer(mapped, dtype=torch.uint8).data_ptr()
         self.input_range = (base, base + input_bytes)
 
-    def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int]:
+    def time(self, model: Any, arguments: list[Any], _ahead_us: int) -> tuple[Any, int, int]:
         start = _clock()
         result = model(*arguments)
-        return result, _clock() - start
+        return result, _clock() - start, 0
 
     def wait(self) -> None:
         """What was called is done."""
@@ -159,7 +159,10 @@ class _Cell:
             return self._audited_call()
         if request.op == wire.OP_REPEAT:
             return "ok", self._repeat(request.argument), 0, 0
-        return "ok", self._call(), 0, 0
+        if request.op == wire.OP_GRAPH:
+            return "ok", self._time_as_graph(request.argument), 0, 0
+        inside, launching = self._call(request.argument)
+        return "ok", inside, launching, 0
 
     def _import(self) -> types.ModuleType:
         source, filename = self._spec["source"], self._spec["filename"]
@@ -234,14 +237,21 @@ class _Cell:
         except TypeError as error:
             raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
 
-    def _call(self) -> int:
+    def _call(self, ahead_us: int) -> tuple[int, int]:
         self._kept = None  # freed now, outside of every clock
         arguments = self._current.arguments()
         with torch.inference_mode():
-            result, nanoseconds = self._slots.time(self._model, arguments)
+            result, nanoseconds, launching = self._slots.time(self._model, arguments, ahead_us)
         self._hand_over(result)
         self._kept = result
-        return int(nanoseconds)
+        return int(nanoseconds), int(launching)
+
+    def _time_as_graph(self, replays: int) -> int:
+        self._kept = None
+        with torch.inference_mode():
+            arguments = self._current.arguments()
+            nanoseconds: int = self._slots.time_as_graph(lambda: self._model(*arguments), replays)
+        return nanoseconds
 
     def _hand_over(self, result: Any) -> None:
         deliver(result, self._current, self._slots.input_range)

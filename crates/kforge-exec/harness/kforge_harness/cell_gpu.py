@@ -11,7 +11,9 @@ import torch
 from . import cuda_driver, home
 from .failure import Failure
 
-_clock = time.perf_counter_ns  # before any candidate could replace it
+# Before any candidate could replace them.
+_clock = time.perf_counter_ns
+_spin = torch._C._cuda_sleep if hasattr(torch._C, "_cuda_sleep") else None
 
 # Waiting for a device that is idle takes a few microseconds, and now and then a scheduler's whim.
 _IDLE_NS = 10_000
@@ -29,18 +31,27 @@ class Gpu:
         self.input_range = (self.inputs.data_ptr(), self.inputs.data_ptr() + input_bytes)
         self._start, self._end = self._driver.event(), self._driver.event()
         self._stream = torch.cuda.current_stream().cuda_stream
+        self._cycles_per_us = self._driver.facts()["sm_clock_khz"] / 1e3
         self._forget = _working(self._driver.forget_persisting_l2)
         self._busy_calls = 0
 
     def _mapped(self, file: int, nbytes: int) -> torch.Tensor:
         return home.device_bytes(self._driver.map(file, self._driver.size_of(nbytes)), nbytes)
 
-    def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int]:
-        """The result of one call and its nanoseconds, work on other streams included."""
+    def time(self, model: Any, arguments: list[Any], ahead_us: int) -> tuple[Any, int, int]:
+        """The result of one call, its nanoseconds on the device with work on other streams, and those of launching it.
+
+        The device is kept busy for `ahead_us` first, so that launches wait in its queue as they do in a program that
+        runs ahead of it. With 0 the time is that of a call on an idle device, launching included.
+        """
         driver = self._driver
         driver.wait_for_device()
+        if ahead_us and _spin is not None:
+            _spin(int(ahead_us * self._cycles_per_us))
         driver.record(self._start, self._stream)
+        begun = _clock()
         result = model(*arguments)
+        launching = _clock() - begun
         driver.record(self._end, self._stream)
         driver.wait(self._end)
         begun = _clock()
@@ -48,10 +59,27 @@ class Gpu:
         waited = _clock() - begun
         inside = driver.elapsed_ns(self._start, self._end)
         self._forget()
-        return result, inside + self._late_work(waited, inside)
+        return result, inside + self._late_work(waited, inside), launching
 
     def wait(self) -> None:
         self._driver.wait_for_device()
+
+    def time_as_graph(self, call: Callable[[], Any], replays: int) -> int:
+        """Median nanoseconds of the same launches replayed as one CUDA graph, caches warm."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        times = []
+        for _ in range(replays):
+            self._driver.wait_for_device()
+            if _spin is not None:
+                _spin(int(20 * self._cycles_per_us))
+            self._driver.record(self._start, self._stream)
+            graph.replay()
+            self._driver.record(self._end, self._stream)
+            self._driver.wait(self._end)
+            times.append(self._driver.elapsed_ns(self._start, self._end))
+        return sorted(times)[len(times) // 2]
 
     def _late_work(self, waited: int, inside: int) -> int:
         """Work that other streams went on with counts; a candidate that always leaves some is refused."""

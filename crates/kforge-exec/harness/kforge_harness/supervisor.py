@@ -12,6 +12,7 @@ import signal
 import socket
 import tempfile
 import time
+from collections.abc import Set
 from typing import Any
 
 from . import linux, sandbox, wire
@@ -106,8 +107,9 @@ class _Supervisor:
         elif message["do"] == "count":
             wire.send_json(self._channel, {"count": len(self._pids())})
         elif message["do"] == "clear":
-            self._kill_everything()
-            self._reap(block=True)
+            kept = {pid for pid, number in self._children.items() if number in message["keep"]}
+            self._kill_everything(kept)
+            self._reap(block=not kept)
             wire.send_json(self._channel, {"cleared": True})
         return True
 
@@ -198,24 +200,34 @@ class _Supervisor:
             frontier += children
         return found or list(self._children)
 
-    def _kill_everything(self) -> None:
+    def _kill_everything(self, kept: Set[int] = frozenset()) -> None:
+        """All but `kept`: children that wait for their turn and have loaded nothing yet."""
         if self._enforced.namespaces:
-            self._signal_all(signal.SIGKILL)
-            return
-        for _ in range(50):  # a bomb may outrun one sweep
-            if not self._pids():
+            if not kept:
+                self._signal_all(signal.SIGKILL)
                 return
-            self._signal_all(signal.SIGKILL)
+            self._signal_all(signal.SIGSTOP)  # who is stopped does not fork
+        for _ in range(500):  # a bomb may outrun one sweep
+            doomed = [pid for pid in self._pids() if pid not in kept]
+            if not doomed:
+                break
+            _signal(doomed, signal.SIGKILL)
             self._reap()
-            time.sleep(0.01)
+            time.sleep(0.002)
+        if kept:
+            self._signal_all(signal.SIGCONT)
 
     def _signal_all(self, number: signal.Signals) -> None:
         # In its own pid namespace -1 is everybody but this process, all at once.
-        for pid in [-1] if self._enforced.namespaces else self._pids():
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
+        _signal([-1] if self._enforced.namespaces else self._pids(), number)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
 
 
 def _resident_bytes(pid: int) -> int:

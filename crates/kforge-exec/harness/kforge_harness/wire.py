@@ -25,6 +25,8 @@ OP_PIN = 7
 OP_RECHECK = 8
 OP_PROFILE = 9
 OP_REPEAT = 11
+# On a GPU: the same launches as a CUDA graph.
+OP_GRAPH = 12
 # Of an inspector, which loads no candidate: compiler reports and disassembly of what was built.
 OP_INSPECT = 10
 

@@ -12,12 +12,17 @@ use crate::{
 use kforge_types::{Kind, Verdict};
 use std::{collections::BTreeMap, time::Duration};
 
+/// Longer than torch.compile's guards take with cold caches of the processor, a hundred kernels of eager, or a graph.
+const AHEAD_US: u64 = 600;
+
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) inside_us: f64,
     pub(crate) outside_us: f64,
     /// Largest error in units of what is allowed; 0 where the output is a verified one bit by bit.
+    /// What launching took on the host, where a device does the work.
+    pub(crate) launching_us: f64,
     pub(crate) error: f64,
     /// Whether this set has given exactly this output before.
     pub(crate) repeated: bool,
@@ -52,11 +57,18 @@ pub(crate) struct How {
     pub(crate) limit: Duration,
     pub(crate) cold: bool,
     pub(crate) repeat: Repeat,
+    /// For how long a device is kept busy before the call; nothing on a CPU.
+    pub(crate) ahead_us: u64,
 }
 
 impl How {
     pub(crate) fn untimed(limit: Duration) -> Self {
-        Self { limit, cold: false, repeat: Repeat::No }
+        Self { limit, cold: false, repeat: Repeat::No, ahead_us: AHEAD_US }
+    }
+
+    /// On an idle device: launching counts.
+    pub(crate) fn idle(limit: Duration) -> Self {
+        Self { ahead_us: 0, ..Self::cold(limit) }
     }
 
     pub(crate) fn cold(limit: Duration) -> Self {
@@ -105,7 +117,7 @@ impl Arm {
         if how.cold {
             evictor.evict();
         }
-        let answer = match self.ask_awake(Op::Call, how.limit)? {
+        let answer = match self.ask_awake(Op::Call(how.ahead_us), how.limit)? {
             Ok(answer) => answer,
             Err(verdict) => return Ok(Err(verdict)),
         };
@@ -141,6 +153,7 @@ impl Arm {
             // A clock that stood still would make a ratio that is no number.
             inside_us: answer.inside_ns.max(1) as f64 / 1e3,
             outside_us: answer.outside_ns as f64 / 1e3,
+            launching_us: answer.a as f64 / 1e3,
             error,
             repeated,
         };

@@ -68,7 +68,13 @@ mod tests {
         (0..20)
             .map(|i| {
                 let noise = f64::from(i % 5);
-                Sample { inside_us: inside, outside_us: inside + overhead + noise, error: 0.0, repeated: true }
+                Sample {
+                    inside_us: inside,
+                    outside_us: inside + overhead + noise,
+                    launching_us: 0.0,
+                    error: 0.0,
+                    repeated: true,
+                }
             })
             .collect()
     }

@@ -48,13 +48,21 @@ impl Session {
         }
     }
 
+    /// Ends every process in the sandbox but the candidate's cells that wait for their turn.
+    pub(crate) fn clear(&mut self, sandbox: &mut Sandbox) -> Result<()> {
+        let keep: Vec<u64> = self.spares.iter().map(|(_, cell)| cell.number()).collect();
+        sandbox.clear(&keep)
+    }
+
     /// Ends every process in the sandbox. The slots are used again only where nothing can have survived that maps them.
     pub(crate) fn end_cell(&mut self, sandbox: &mut Sandbox, cell: Cell) -> Result<()> {
-        sandbox.clear()?;
+        self.clear(sandbox)?;
         if sandbox.report.level == SandboxLevel::Full {
             let mut slots = cell.into_slots();
             slots.wipe(&mut self.referee)?;
-            self.lanes.free.push(slots);
+            if slots.is_last() {
+                self.lanes.free.push(slots);
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arm;
 pub(crate) mod baseline;
+mod beside;
 mod clock;
 mod compiled;
 mod gpu;
@@ -14,6 +15,7 @@ pub(crate) mod timing;
 pub(crate) mod verify;
 
 use crate::{
+    cell::Cell,
     digest::Key,
     error::{ExecError, Result},
     evict::Evictor,
@@ -30,7 +32,7 @@ use kforge_types::{Contract, DeviceInfo, EvalResult, Kind, SandboxLevel, Sandbox
 use lanes::Lanes;
 use outcome::Outcome;
 pub use place::Place;
-use spec::{Role, SpecMaker};
+use spec::{Role, SpecMaker, Special};
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -110,6 +112,8 @@ pub struct Session {
     pub(crate) lanes: Lanes,
     pub(crate) gpu: Option<Gpu>,
     watch: Option<Watch>,
+    /// Cells of the candidate at hand that wait for their turn.
+    spares: Vec<(Special<'static>, Cell)>,
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
@@ -180,6 +184,7 @@ impl Session {
             },
             gpu,
             watch,
+            spares: Vec::new(),
             options,
             problem_file: problem.to_owned(),
             problem_source,
@@ -259,8 +264,10 @@ impl Session {
             }
         };
         let set_bytes = (self.opened.input_bytes + self.opened.output_bytes) as u64;
+        // Each process that uses a GPU brings some hundred megabytes of the driver's along.
+        let driver = if self.options.place.is_gpu() { 8 << 30 } else { 0 };
         let limits = Limits {
-            memory_bytes: self.options.memory_bytes + 8 * set_bytes,
+            memory_bytes: self.options.memory_bytes + 8 * set_bytes + driver,
             gpu: self.options.place.is_gpu(),
             ..Limits::default()
         };

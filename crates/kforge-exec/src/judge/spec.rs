@@ -13,7 +13,7 @@ pub(crate) enum Role {
 }
 
 /// How a cell differs from an ordinary one.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Special<'a> {
     /// `eager`, `compile` or `max-autotune`.
     pub(crate) baseline: &'a str,

@@ -3,6 +3,7 @@
 use super::{
     Session,
     arm::{Arm, Called, How, Sample},
+    beside::{Beside, GRAPH_BELOW_US},
     clock::{self, Clock},
     gpu::Gpu,
     outcome::Outcome,
@@ -26,7 +27,6 @@ const UNSEEN: usize = 6;
 const UNSEEN_BYTES: usize = 1 << 30;
 const FEWEST_BLOCKS: usize = 5;
 const MOST_BLOCKS: usize = 60;
-const WARM_CALLS: usize = 5;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
 pub(crate) const WARM_UP_CALLS: usize = 6;
 const NARROW: f64 = 0.01;
@@ -153,10 +153,12 @@ impl Session {
         }
         let unseen_median = median(&unseen);
         outcome.pass("unseen inputs", describe_unseen(&unseen, &seen));
-        let warm = match self.warm(arm)? {
-            Ok(warm) => warm,
-            Err(verdict) => return Ok(outcome.fail("warm calls", verdict)),
+        let mut beside = match self.times_beside(arm, control)? {
+            Ok(beside) => beside,
+            Err(verdict) => return Ok(outcome.fail("calls beside", verdict)),
         };
+        beside.unseen = unseen_median;
+        beside.launching = median(&blocks.candidate_samples.iter().map(|s| s.launching_us).collect::<Vec<_>>());
         if let Some(verdict) = arm.late_write(&mut self.referee)? {
             return Ok(outcome.fail("late write", verdict));
         }
@@ -166,7 +168,10 @@ impl Session {
         let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
         let confirmed = !slower(&unseen, &inside, UNSEEN_MARGIN);
         let scale = if confirmed { outside } else { outside.max(unseen_factor) };
-        self.publish(outcome, name, &blocks, own, scale, &report, unseen_median, warm);
+        if own.median < GRAPH_BELOW_US {
+            beside.graph = self.as_graph(arm)?;
+        }
+        self.publish(outcome, name, &blocks, own, scale, &report, &beside);
         outcome.provisional = outcome.provisional || !confirmed;
         Ok(true)
     }
@@ -260,19 +265,6 @@ impl Session {
         Ok(Ok(times))
     }
 
-    fn warm(&mut self, arm: &mut Arm) -> Result<std::result::Result<Option<f64>, Verdict>> {
-        let mut times = Vec::new();
-        for number in 0..WARM_CALLS {
-            let set = self.referee.set(0, OWN, number % RING)?;
-            let how = How::untimed(self.call_limit());
-            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                Ok(sample) => times.push(sample.inside_us),
-                Err(verdict) => return Ok(Err(verdict)),
-            }
-        }
-        Ok(Ok(median(&times)))
-    }
-
     #[allow(clippy::too_many_arguments)]
     fn publish(
         &mut self,
@@ -282,15 +274,18 @@ impl Session {
         own: Summary,
         scale: f64,
         report: &clock::ClockReport,
-        unseen_median_us: Option<f64>,
-        warm_median_us: Option<f64>,
+        beside: &Beside,
     ) {
         let baseline_times: Vec<f64> = blocks.baseline.concat();
         outcome.speedup = ratio(blocks).map(|(center, interval)| {
             let wide = interval.widened(center, BETWEEN_CELLS);
             (center / scale, Interval { low: wide.low / scale, high: wide.high / scale })
         });
-        outcome.baseline = median(&baseline_times).map(|median_us| BaselineRef { name: name.to_owned(), median_us });
+        outcome.baseline = median(&baseline_times).map(|median_us| BaselineRef {
+            name: name.to_owned(),
+            median_us,
+            call_median_us: beside.baseline_call,
+        });
         outcome.provisional = matches!(report.clock, Clock::Unresolved | Clock::Outside);
         outcome.evidence = Evidence::Measured;
         outcome.timing = Some(Timing {
@@ -300,8 +295,11 @@ impl Session {
             n: own.n,
             clock: if report.clock == Clock::Outside { "outside" } else { "inside" }.to_owned(),
             outside_median_us: report.outside_us,
-            warm_median_us,
-            unseen_median_us,
+            warm_median_us: beside.warm,
+            unseen_median_us: beside.unseen,
+            call_median_us: beside.call,
+            launching_median_us: beside.launching.filter(|_| self.gpu.is_some()),
+            graph_median_us: beside.graph,
             cold: self.gpu.as_ref().map_or_else(|| self.evictor.describe(), Gpu::describe_flush),
             prepare_s: outcome.prepare_s,
             framework_share: outcome.framework_share,

@@ -30,8 +30,41 @@ const LATER: Duration = Duration::from_millis(25);
 
 impl Session {
     /// Forks a cell for the candidate in its sandbox.
-    pub(crate) fn candidate_cell(&mut self, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
+    pub(crate) fn candidate_cell(
+        &mut self,
+        sandbox: &mut Sandbox,
+        source: &str,
+        special: Special<'static>,
+    ) -> Result<Cell> {
+        if let Some(index) = self.spares.iter().position(|(waiting, _)| *waiting == special) {
+            return Ok(self.spares.remove(index).1);
+        }
         let slots = self.take_lane()?;
+        self.cell_over(slots, sandbox, source, special)
+    }
+
+    /// On a GPU a process needs half a second until it can use the device: the cells that a candidate will need are
+    /// forked while its kernels are built. They load nothing of it before their turn.
+    fn fork_spares(&mut self, sandbox: &mut Sandbox, source: &str) -> Result<()> {
+        self.spares.clear();
+        if !self.options.place.is_gpu() {
+            return Ok(());
+        }
+        let slots = self.take_lane()?;
+        let skipping = Special { skip_kernels: true, ..self.ordinary() };
+        let mut wanted = vec![self.ordinary(), skipping];
+        if !self.options.no_timing {
+            wanted.push(Special::default());
+        }
+        for special in wanted {
+            let Some(shared) = slots.shared() else { continue };
+            let cell = self.cell_over(shared, sandbox, source, special)?;
+            self.spares.push((special, cell));
+        }
+        Ok(())
+    }
+
+    fn cell_over(&mut self, slots: Slots, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
         let weights = self.referee.weights(&self.opened)?;
         let maker = self.spec_maker();
         let spec = maker.spec(Role::Candidate, source, CANDIDATE_FILE, special);
@@ -66,6 +99,7 @@ impl Session {
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
         let mut builder = self.builder(&mut sandbox, source, self.ordinary())?;
+        self.fork_spares(&mut sandbox, source)?;
         let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout, false)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
@@ -74,7 +108,7 @@ impl Session {
             return Ok(None);
         }
         // Whatever the builder left running must not be there when its cell is.
-        sandbox.clear()?;
+        self.clear(&mut sandbox)?;
         outcome.evidence = Evidence::Compiled;
         outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
         let mut cell = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
@@ -222,8 +256,8 @@ impl Session {
         // What the verified cell left running must not be there: it could spoil this one, and timing starts anew anyway.
         let Arm { mut sandbox, cell, .. } = arm;
         self.end_cell(&mut sandbox, cell)?;
-        let special = Special { skip_kernels: true, ..self.ordinary() };
-        let mut cell = self.candidate_cell(&mut sandbox, source, special)?;
+        let skipping = Special { skip_kernels: true, ..self.ordinary() };
+        let mut cell = self.candidate_cell(&mut sandbox, source, skipping)?;
         let honest = self.audit_own_kernels(&mut sandbox, &mut cell, outcome)?;
         outcome.log = sandbox.log.text();
         self.end_cell(&mut sandbox, cell)?;

@@ -261,7 +261,7 @@ impl Session {
             libraries: Vec<disassembly::Code>,
             error: Option<String>,
         }
-        sandbox.clear()?;
+        sandbox.clear(&[])?;
         let scratch = sandbox.scratch().to_string_lossy().into_owned();
         let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
         let env = self.spec_maker().environment(sandbox.scratch(), None);

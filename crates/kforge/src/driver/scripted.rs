@@ -81,7 +81,7 @@ fn verdict(name: &str, source: &str) -> EvalResult {
     result.evidence = Evidence::Measured;
     result.speedup = Some(speedup);
     result.speedup_ci = Some(Interval { low: speedup * 0.95, high: speedup * 1.05 });
-    result.baseline = Some(BaselineRef { name: "eager".to_owned(), median_us: 1000.0 });
+    result.baseline = Some(BaselineRef { name: "eager".to_owned(), median_us: 1000.0, call_median_us: None });
     result.candidate = Some(Timing {
         median_us: 1000.0 / speedup,
         p20: 990.0 / speedup,
@@ -91,6 +91,9 @@ fn verdict(name: &str, source: &str) -> EvalResult {
         outside_median_us: 1000.0 / speedup,
         warm_median_us: None,
         unseen_median_us: None,
+        call_median_us: None,
+        launching_median_us: None,
+        graph_median_us: None,
         cold: String::new(),
         prepare_s: 0.0,
         framework_share: None,

@@ -84,7 +84,7 @@ fn measured() -> EvalResult {
         evidence: Evidence::Measured,
         speedup: Some(1.534_56),
         speedup_ci: Some(Interval { low: 1.41, high: 1.66 }),
-        baseline: Some(BaselineRef { name: "compile".to_owned(), median_us: 1240.12 }),
+        baseline: Some(BaselineRef { name: "compile".to_owned(), median_us: 1240.12, call_median_us: None }),
         baselines: vec![
             baseline("eager", Some(3400.4), ""),
             baseline("compile", Some(1238.9), ""),
@@ -99,6 +99,9 @@ fn measured() -> EvalResult {
             outside_median_us: 810.0,
             warm_median_us: Some(601.5),
             unseen_median_us: Some(812.0),
+            call_median_us: None,
+            launching_median_us: None,
+            graph_median_us: None,
             cold: String::new(),
             prepare_s: 0.0,
             framework_share: Some(0.125),

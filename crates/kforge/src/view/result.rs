@@ -43,8 +43,12 @@ fn headline(result: &EvalResult) -> String {
             )
         }
         (State::Correct, _, _) => {
-            let only = if result.evidence == Evidence::CorrectOnly { ", not timed" } else { "" };
-            format!("{}: correct{only}; {place}", result.candidate_file)
+            let what = match result.evidence {
+                Evidence::CorrectOnly => "correct, not timed",
+                Evidence::Compiled => "compiled, not run: nothing is known of its outputs",
+                _ => "correct",
+            };
+            format!("{}: {what}; {place}", result.candidate_file)
         }
         (state, _, _) => {
             let kind = result.kind.map(|kind| format!(" ({})", kind.name())).unwrap_or_default();
@@ -65,17 +69,23 @@ fn times(result: &EvalResult, width: Option<u16>) -> comfy_table::Table {
     let mut made = table(width);
     made.set_header(["", "median", "p20 to p80", "calls", ""]);
     if let Some(own) = &result.candidate {
-        let warm = own.warm_median_us.map(|us| format!("{} with warm caches", micros(us))).unwrap_or_default();
-        let share =
-            own.framework_share.map(|s| format!(", framework operators {:.0} %", 100.0 * s)).unwrap_or_default();
+        let told = [
+            own.warm_median_us.map(|us| format!("{} with warm caches", micros(us))),
+            own.call_median_us.map(|us| format!("{} on an idle device", micros(us))),
+            own.graph_median_us.map(|us| format!("{} as a graph", micros(us))),
+            own.framework_share.map(|s| format!("framework operators {:.0} %", 100.0 * s)),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
         let spread = format!("{} to {}", micros(own.p20), micros(own.p80));
-        made.add_row(["candidate", &micros(own.median_us), &spread, &own.n.to_string(), &format!("{warm}{share}")]);
+        made.add_row(["candidate", &micros(own.median_us), &spread, &own.n.to_string(), &told.join(", ")]);
     }
     for baseline in &result.baselines {
         let beside = result.baseline.as_ref().filter(|fastest| fastest.name == baseline.name);
         let mut note = baseline.note.clone();
         if let Some(fastest) = beside {
-            note = format!("fastest; {} beside the candidate {note}", micros(fastest.median_us));
+            let idle =
+                fastest.call_median_us.map(|us| format!(", {} on an idle device", micros(us))).unwrap_or_default();
+            note = format!("fastest; {} beside the candidate{idle} {note}", micros(fastest.median_us));
         } else if baseline.cached {
             note = format!("kept from before {note}");
         }
@@ -127,6 +137,12 @@ fn notes(result: &EvalResult, text: &mut String) {
 
 /// Why a number is not confirmed.
 fn provisional(result: &EvalResult) -> &'static str {
+    if result.evidence == Evidence::Compiled {
+        return "provisional: nothing was run";
+    }
+    if result.checks.iter().any(|check| check.name == "alone on the device" && !check.passed) {
+        return "provisional: somebody else was using the device";
+    }
     let timing = result.candidate.as_ref();
     let by_unseen = timing.and_then(|timing| Some(timing.unseen_median_us? >= 0.999 * timing.median_us));
     match (timing, by_unseen) {

@@ -1,0 +1,71 @@
+//! Times that are told beside the published one. They decide nothing.
+
+use super::{
+    Session,
+    arm::{Arm, How},
+    timing::RING,
+    verify::OWN,
+};
+use crate::{cell::Op, error::Result};
+use kforge_types::{Verdict, median};
+
+const CALLS_BESIDE: usize = 5;
+/// Below this the time as a CUDA graph is told too: launching a kernel takes about as long.
+pub(crate) const GRAPH_BELOW_US: f64 = 20.0;
+const GRAPH_REPLAYS: u64 = 50;
+
+/// Medians in microseconds that are told beside the published time.
+#[derive(Default)]
+pub(crate) struct Beside {
+    pub(crate) warm: Option<f64>,
+    pub(crate) unseen: Option<f64>,
+    pub(crate) call: Option<f64>,
+    pub(crate) baseline_call: Option<f64>,
+    pub(crate) launching: Option<f64>,
+    pub(crate) graph: Option<f64>,
+}
+
+impl Session {
+    /// Times that are told beside the published one: with warm caches, and on an idle device, launching included.
+    pub(crate) fn times_beside(
+        &mut self,
+        arm: &mut Arm,
+        control: &mut Arm,
+    ) -> Result<std::result::Result<Beside, Verdict>> {
+        let limit = self.call_limit();
+        let mut beside = Beside::default();
+        match self.median_of(arm, How::untimed(limit))? {
+            Ok(warm) => beside.warm = warm,
+            Err(verdict) => return Ok(Err(verdict)),
+        }
+        if self.gpu.is_some() {
+            match self.median_of(arm, How::idle(limit))? {
+                Ok(call) => beside.call = call,
+                Err(verdict) => return Ok(Err(verdict)),
+            }
+            beside.baseline_call = self.median_of(control, How::idle(limit))?.unwrap_or_default();
+        }
+        Ok(Ok(beside))
+    }
+
+    fn median_of(&mut self, arm: &mut Arm, how: How) -> Result<std::result::Result<Option<f64>, Verdict>> {
+        let mut times = Vec::new();
+        for number in 0..CALLS_BESIDE {
+            let set = self.referee.set(0, OWN, number % RING)?;
+            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                Ok(sample) => times.push(sample.inside_us),
+                Err(verdict) => return Ok(Err(verdict)),
+            }
+        }
+        Ok(Ok(median(&times)))
+    }
+
+    /// What the candidate's own process claims for its launches as one CUDA graph; nothing where they cannot be captured.
+    pub(crate) fn as_graph(&mut self, arm: &mut Arm) -> Result<Option<f64>> {
+        if self.gpu.is_none() {
+            return Ok(None);
+        }
+        let asked = arm.ask(Op::Graph(GRAPH_REPLAYS), self.call_limit())?;
+        Ok(asked.ok().map(|answer| answer.inside_ns as f64 / 1e3).filter(|us| *us > 0.0))
+    }
+}
