@@ -20,7 +20,7 @@ HARNESS = Path(__file__).resolve().parents[1]
 
 def test_operators_that_compute_are_named_and_timed() -> None:
     x = torch.randn(64, 64)
-    with torch.inference_mode(), audit.OperatorClock() as clock:
+    with torch.inference_mode(), audit.OperatorClock(lambda: None) as clock:
         torch.softmax(x @ x, -1)
         torch.relu(x)
     assert "relu" in clock.names() and "matmul" in clock.names() and any("softmax" in n for n in clock.names())
@@ -29,7 +29,7 @@ def test_operators_that_compute_are_named_and_timed() -> None:
 
 def test_making_and_viewing_is_no_computing() -> None:
     x = torch.randn(4, 4)
-    with torch.inference_mode(), audit.OperatorClock() as clock:
+    with torch.inference_mode(), audit.OperatorClock(lambda: None) as clock:
         y = torch.empty_like(x).copy_(x.t()).view(2, 8)[0].contiguous().clone()
         torch.zeros(3).fill_(1)
         assert y.numel() == 8
@@ -70,7 +70,7 @@ import ctypes, os, subprocess, sys
 import torch
 import kforge_rt
 from kforge_harness import audit
-found = audit.install(skip_kernels=True, triton=False, arch="")
+found = audit.install(skip_kernels=True, interpret=False, source="", arch="")
 source = 'extern "C" int one(float* y) { y[0] = 1; return 9; }'
 os.environ["KFORGE_BUILD_DIR"] = os.getcwd()
 lib = kforge_rt.build(source, flags=["-O1"])
@@ -94,7 +94,7 @@ import torch
 import kforge_rt
 from kforge_harness import audit
 real = ctypes.CDLL
-found = audit.install(skip_kernels=False, triton=False, arch="")
+found = audit.install(skip_kernels=False, interpret=False, source="", arch="")
 assert ctypes.CDLL is real and not kforge_rt._Audit.skip_kernels and found.launches() == 0
 print("done")
 """

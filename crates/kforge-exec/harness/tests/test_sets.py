@@ -65,7 +65,7 @@ def test_a_random_reference_is_refused(tmp_path: Path) -> None:
 def test_a_part_that_the_constructor_froze_stays_frozen(tmp_path: Path) -> None:
     init = "self.norm = nn.BatchNorm1d(16).eval()"
     reference = reference_of(simple(tmp_path, "self.norm(x)", init=init), tmp_path)
-    for model in (reference._model(0), again(reference)._model(0)):
+    for model in (reference.model(0), again(reference).model(0)):
         assert model.training and not model.get_submodule("norm").training
 
 
