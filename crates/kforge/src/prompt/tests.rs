@@ -496,7 +496,11 @@ fn guides_of_nvidia_choose_by_chip() {
             let said: Vec<&str> = words.iter().map(|(_, word)| *word).filter(|word| user.contains(word)).collect();
             assert_eq!(said, vec![expected; said.len()], "{target} for {arch}");
             assert!(!said.is_empty() && user.contains(&format!("The chip, {arch}:")), "{target} for {arch}");
-            assert!(user.contains("peaks (datasheet, dense): memory 4800 GB/s; fp32 67, TF32 494, bf16 989, fp8 1979 TFLOP/s"));
+            assert!(
+                user.contains(
+                    "peaks (datasheet, dense): memory 4800 GB/s; fp32 67, TF32 494, bf16 989, fp8 1979 TFLOP/s"
+                )
+            );
         }
     }
 }
