@@ -378,6 +378,7 @@ def build(
     ]
     chosen = [flag for flag in chosen if flag[2:] not in wanted or not flag.startswith("-l")]
     include, link = _cuda_libraries(wanted) if wanted else ([], [])
+    link += _own_libraries(compiler)
     parts = [source, lang, chosen, compiler, toolchain["command"], chip, jit, include, link]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
     output = _build_dir() / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:40]}-{key}.so"
@@ -470,7 +471,7 @@ def _nvrtc(source: str, flags: list[str], arch: str, output: Path) -> None:
     library = _nvrtc_library()
     lib = _Dll(library)
     # What only nvcc knows is left out: the level is always the highest, and there is no host code.
-    host = re.compile(r"-O[0-3]|--?(expt-.*|extended-lambda)|-Xcompiler.*|--split-compile.*")
+    host = re.compile(r"-O[0-3]|--?(expt-.*|extended-lambda)|-Xcompiler.*|--split-compile.*|-isystem.*")
     known = [flag.replace("-Xptxas=", "--ptxas-options=") for flag in _joined(flags) if not host.fullmatch(flag)]
     folders = [folder for folder in _cuda_includes(library) if os.path.isdir(folder)]
     options = [f"--gpu-architecture={arch}", "--ptxas-options=-v", *known, *(f"-I{folder}" for folder in folders)]
@@ -622,10 +623,17 @@ def _cuda_libraries(libs: Sequence[str]) -> tuple[list[str], list[str]]:
             # The driver's stub must not be what is loaded; the others may lie where the loader does not look.
             link += [] if lib == "cuda" else ["-Xlinker", f"-rpath={folder}"]
             headers = os.path.join(os.path.dirname(folder), "include")
-            include += [f"-I{headers}"] if os.path.isdir(headers) else []
+            # After the compiler's own headers, which may be of another version than these.
+            include += [f"-isystem={headers}"] if os.path.isdir(headers) else []
         else:
             raise FlagError(f"library {lib!r} is not known; there are cutlass, {', '.join(_CUDA_LIBRARIES)}")
     return list(dict.fromkeys(include)), link
+
+
+def _own_libraries(compiler: str) -> list[str]:
+    """Where wheels have CUDA's runtime: the nvcc of some, such as 13.0, looks in lib64 only."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(compiler)), "lib")
+    return [f"-L{folder}"] if os.path.isfile(os.path.join(folder, "libcudart_static.a")) else []
 
 
 def _cuda_library(name: str) -> str:
