@@ -15,6 +15,7 @@ import torch
 
 import kforge_rt
 
+from . import cute_launches
 from .modes import Watch
 
 _clock = time.perf_counter_ns
@@ -73,6 +74,7 @@ def install(skip_kernels: bool, triton: bool, arch: str) -> Audit:
     """Before the candidate is imported. Counting costs nothing where kernels go through `kforge_rt`."""
     audit = Audit(skip_kernels)
     kforge_rt._Audit.skip_kernels = skip_kernels
+    cute_launches.watch(audit)
     if triton:
         from . import triton_cpu
 

@@ -21,7 +21,7 @@ EXAMPLES = [EXAMPLE, *sorted((Path(__file__).parent / "cute").glob("*.py"))]
 HEAD = """
 import cutlass
 from cutlass import cute
-from cutlass.cute.runtime import make_fake_compact_tensor
+from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor
 
 def fake(n=None):
     return make_fake_compact_tensor(cutlass.Float32, (n or cute.sym_int(),))
@@ -148,6 +148,33 @@ def test_a_call_with_dynamic_layouts_arrives_as_the_guide_says(tmp_path: Path) -
     print(y.tolist())
     """.replace("EXAMPLE", repr(str(EXAMPLE)))
     assert run(tmp_path, script).splitlines()[-1] == "[5.0, 8.0, 10.25]"
+
+
+@needs_cute
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+def test_launches_are_counted_and_can_be_skipped(tmp_path: Path, skip: bool, early: bool) -> None:
+    (tmp_path / "probe.py").write_text(
+        HEAD
+        + "@cute.jit\ndef one(x: cute.Tensor):\n    x[0] = cutlass.Float32(1.0)\nmade = cute.compile(one, fake())\n"
+    )
+    script = f"""
+    import sys
+    import torch
+    from kforge_harness import audit, cute_aot
+    cute_aot.prepare("sm_90a", ".")
+    if {early}:
+        import cutlass.cute
+    found = audit.install(skip_kernels={skip}, triton=False, arch="")
+    sys.path.insert(0, ".")
+    import probe
+    x = torch.zeros(4)
+    probe.made(x)
+    probe.made(x)
+    probe.one(probe.from_dlpack(x))
+    print(found.launches(), float(x[0]))
+    """
+    assert run(tmp_path, script).split()[-2:] == ["3", "0.0" if skip else "1.0"]
 
 
 def test_without_cute_the_kernel_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
