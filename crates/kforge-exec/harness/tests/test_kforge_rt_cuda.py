@@ -372,3 +372,43 @@ def test_a_named_nvcc_comes_first(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert kforge_rt._nvcc() != str(own), "it cannot be run"
     os.chmod(own, 0o755)
     assert kforge_rt._nvcc() == str(own)
+
+
+TARGETS = Path(__file__).resolve().parents[3] / "kforge/targets"
+
+
+@pytest.mark.parametrize("lang, target", [("cpp", "cpu-cpp"), ("cuda", "nvidia-cuda")])
+def test_the_target_s_folder_and_the_exported_runtime_build_alike(lang: str, target: str) -> None:
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 and later read TOML")
+    told = tomllib.loads((TARGETS / target / "target.toml").read_text())
+    assert told["toolchain"] == {lang: kforge_rt._BUILTIN_TOOLCHAINS[lang]}
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_the_target_s_example_compiles_without_spills(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFORGE_ARCH", arch)
+    space: dict[str, Any] = {}
+    exec(compile((TARGETS / "nvidia-cuda/example/candidate.py").read_text(), "candidate.py", "exec"), space)
+    log = space["lib"]._path.with_suffix(".log").read_text()
+    assert f"for '{arch}'" in log and "0 bytes spill stores, 0 bytes spill loads" in log
+
+
+HOPPER = r"""
+#include <cuda.h>
+__global__ void k(const __grid_constant__ CUtensorMap map) { asm volatile("wgmma.fence.sync.aligned;"); }
+extern "C" int f(void* stream) {
+    void* encode = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
+    CUtensorMap map{};
+    k<<<1, 128, 0, static_cast<cudaStream_t>(stream)>>>(map);
+    return static_cast<int>(cudaGetLastError());
+}
+"""
+
+
+@needs_nvcc
+def test_hopper_s_own_instructions_are_there_by_default() -> None:
+    kforge_rt.build(HOPPER, lang="cuda")
+    assert "wgmma" in digest(HOPPER, lang="cuda", arch="sm_90")

@@ -479,7 +479,7 @@ fn guides_of_nvidia_choose_by_chip() {
     let words = [
         ("sm_75", "An older chip"),
         ("sm_80", "Ampere (A100)"),
-        ("sm_86", "Ampere (A10"),
+        ("sm_86", "Ampere (A10, RTX 30)"),
         ("sm_89", "Ada (L4"),
         ("sm_90a", "only by `wgmma`"),
         ("sm_100a", "`tcgen05.mma`: one thread issues"),
