@@ -3,6 +3,7 @@
 //! Looks only: nothing is installed, and torch is not imported. All probes run side by side, each with a time limit,
 //! so that one program that hangs costs that limit and no more.
 
+mod cuda;
 mod targets;
 mod tools;
 
@@ -21,6 +22,10 @@ pub struct DoctorRequest {
     pub python: PythonRequest,
     /// What the sandbox can enforce here, as its own module found out.
     pub sandbox: Vec<Row>,
+    /// Places of CUDA's tools that the environment names: `KFORGE_NVCC`, and the folders `CUDA_HOME` and `CUDA_PATH`.
+    pub nvcc: Option<PathBuf>,
+    /// See `nvcc`.
+    pub cuda_homes: Vec<PathBuf>,
     /// How long one program may take to answer.
     pub limit: Duration,
 }
@@ -29,7 +34,14 @@ impl DoctorRequest {
     /// For this process's environment, with rows about the sandbox and the value of `--python`.
     #[must_use]
     pub fn from_environment(flag: Option<PathBuf>, sandbox: Vec<Row>) -> Self {
-        Self { python: PythonRequest::from_environment(flag), sandbox, limit: Duration::from_millis(1500) }
+        let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self {
+            python: PythonRequest::from_environment(flag),
+            sandbox,
+            nvcc: path("KFORGE_NVCC"),
+            cuda_homes: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path).collect(),
+            limit: Duration::from_millis(1500),
+        }
     }
 }
 
@@ -82,6 +94,13 @@ impl Row {
         Self { section, name: name.to_owned(), status, detail: detail.into(), mend: None }
     }
 
+    /// The same row with more to say.
+    #[must_use]
+    fn with(mut self, more: &str) -> Self {
+        self.detail = format!("{}; {more}", self.detail);
+        self
+    }
+
     /// The same row with a command.
     #[must_use]
     pub fn mended_by(mut self, command: Option<String>) -> Self {
@@ -107,6 +126,7 @@ pub fn diagnose(request: &DoctorRequest) -> Vec<Row> {
         (env, rows, gpus.join().unwrap_or_default())
     });
     rows.extend(package_rows(env.as_ref(), &python));
+    rows.extend(cuda::rows(env.as_ref(), request));
     rows.extend(targets::rows(env.as_ref(), &gpus, &rows, &python));
     rows.extend(request.sandbox.iter().cloned());
     // Stable: within a section the order above.

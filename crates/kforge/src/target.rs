@@ -1,5 +1,9 @@
 //! A target is a folder. The ones that kforge ships lie in `targets/` and are embedded.
 
+mod specs;
+
+pub(crate) use specs::{ChipSpecs, specs};
+
 use include_dir::{Dir, include_dir};
 use kforge_types::Target;
 use serde::{Deserialize, Serialize};
@@ -18,6 +22,9 @@ pub(crate) struct TargetPack {
     pub(crate) default_arch: String,
     /// Packages that a candidate may import beside the standard library.
     pub(crate) imports: Vec<String>,
+    /// The table of chips, `<name>-specs.toml` beside the targets, where there is one.
+    #[serde(default)]
+    pub(crate) specs: Option<String>,
     #[serde(default)]
     pub(crate) toolchain: BTreeMap<String, Toolchain>,
 }
@@ -127,7 +134,7 @@ mod tests {
     #[test]
     fn every_embedded_folder_is_a_target_of_its_own_name() {
         let packs = all().unwrap();
-        assert!(packs.len() >= 2);
+        assert!(packs.len() >= 4);
         for pack in packs {
             assert!(TARGETS.get_dir(pack.name.folder()).is_some(), "{}", pack.name);
             assert!(!pack.summary.is_empty());

@@ -16,6 +16,7 @@ import torch
 
 import kforge_rt
 
+from . import cute_launches
 from .modes import Watch
 
 _clock = time.perf_counter_ns
@@ -78,6 +79,7 @@ def install(skip_kernels: bool, interpret: bool, arch: str, source: str) -> Audi
     """Before the candidate is imported. Counting costs nothing where kernels go through `kforge_rt`."""
     audit = Audit(skip_kernels)
     kforge_rt._Audit.skip_kernels = skip_kernels
+    cute_launches.watch(audit)
     if interpret:
         from . import triton_cpu
 

@@ -11,7 +11,10 @@ import traceback
 _MAX_TEXT = 6000
 _ERROR_LINE = re.compile(r"^.*: (?:fatal |internal compiler )?error: ", re.IGNORECASE)
 _MAYBE_ERROR_LINE = re.compile(r"^.*\b(?:error|fatal)\b\s*:? ", re.IGNORECASE)
-_SOURCE_LINE = re.compile(r"^\s*(\d+\s*)?\|")
+# Behind a bar (gcc, clang), or indented (nvcc, NVRTC).
+_SOURCE_LINE = re.compile(r"^\s*(\d+\s*)?\||^\s{2,}\S")
+# Said at the end, after the errors themselves.
+_SUMMARY_LINE = re.compile(r"aborted due to errors?$")
 _COMPILERS = re.compile(r"(^|/)(g\+\+|gcc|c\+\+|cc|clang(\+\+)?|nvcc|hipcc|icpx)(-[\d.]+)?$")
 
 
@@ -92,7 +95,7 @@ def first_compiler_error(log: str) -> str:
     """The first error of a compiler's log with the source lines it shows, and how many follow."""
     lines = log.splitlines()
     # A compiler shows the lines it complains about, and those may hold the word in a name or a comment.
-    said = [(i, line) for i, line in enumerate(lines) if not _SOURCE_LINE.match(line)]
+    said = [(i, s) for i, s in enumerate(lines) if not _SOURCE_LINE.match(s) and not _SUMMARY_LINE.search(s)]
     errors = [i for i, line in said if _ERROR_LINE.match(line)]
     errors = errors or [i for i, line in said if _MAYBE_ERROR_LINE.match(line)]
     if not errors:

@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 _MAX_LINES = 30
@@ -192,16 +193,25 @@ def _registers(kernel: Any) -> dict[str, int]:
     if text:
         found = re.search(r"\.vgpr_count:\s+(\d+)", text)
         return {"registers": int(found[1])} if found else {}
+    return cubin_resources(kernel.asm["cubin"])
+
+
+def cubin_resources(cubin: bytes) -> dict[str, int]:
+    """Registers and stack of a thread, bytes of static shared memory of a block; of the kernel that needs most."""
     import triton
 
     tool = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "cuobjdump")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(kernel.asm["cubin"])
+        file.write(cubin)
         file.flush()
         command = [tool, "--dump-resource-usage", file.name]
         dump = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
-    found = re.search(r"REG:(\d+) STACK:(\d+)", dump)
-    return {"registers": int(found[1]), "stack": int(found[2])} if found else {}
+    found = re.findall(r"REG:(\d+) STACK:(\d+) SHARED:(\d+)", dump)
+    if not found:
+        return {}
+    return dict(
+        zip(("registers", "stack", "shared"), (max(map(int, kind)) for kind in zip(*found, strict=True)), strict=True)
+    )
 
 
 def _compile(module: types.ModuleType, launch: dict[str, Any], form: dict[str, Any], chip: Chip) -> dict[str, Any]:
@@ -218,7 +228,7 @@ def _compile(module: types.ModuleType, launch: dict[str, Any], form: dict[str, A
     report: dict[str, Any] = {"ok": True, "kind": "ok", "error": "", "shared": int(metadata.shared)}
     report["num_warps"] = int(metadata.num_warps)
     with contextlib.suppress(OSError, subprocess.SubprocessError, KeyError):
-        report |= _registers(compiled)
+        report = _registers(compiled) | report
     limits = [
         ("shared memory", metadata.shared, chip.shared, "bytes"),
         ("threads", metadata.num_warps * chip.warp_size, 1024, "per block"),
@@ -284,9 +294,7 @@ def _read_until(fd: int, deadline: float) -> bytes | None:
         data += piece
 
 
-def _isolated(
-    module: types.ModuleType, launch: dict[str, Any], form: dict[str, Any], chip: Chip, timeout_s: float
-) -> dict[str, Any]:
+def isolated(work: Callable[[], dict[str, Any]], timeout_s: float) -> dict[str, Any]:
     """One compile in a child whose death and diagnostics are seen from here."""
     with tempfile.TemporaryFile() as log:
         sys.stdout.flush()
@@ -299,7 +307,7 @@ def _isolated(
                 os.setpgid(0, 0)  # so that an assembler it starts ends with it
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
-                os.write(writer, json.dumps(_attempt(module, launch, form, chip)).encode())
+                os.write(writer, json.dumps(work()).encode())
             finally:
                 os._exit(0)
         os.close(writer)
@@ -355,7 +363,7 @@ def compile_launches(
                 chip = chip_of(arch)
                 forms = [launch, *launch.get("alternatives", [])]
                 for index, form in enumerate(forms):
-                    result = _isolated(module, launch, form, chip, timeout_s)
+                    result = isolated(partial(_attempt, module, launch, form, chip), timeout_s)
                     if index == 0 or result["ok"]:
                         report |= result
                         report["config"] = index

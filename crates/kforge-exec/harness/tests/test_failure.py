@@ -46,6 +46,21 @@ def test_a_warning_about_something_called_error_is_not_the_error(tmp_path: Path)
         ("note\nptxas error   : Entry function uses too much shared data\n", "ptxas error   : Entry function uses"),
         ("ld: warning\ncollect2: error: ld returned 1 exit status", "collect2: error: ld returned 1 exit status"),
         ("x.cpp:1:10: fatal error: a.h: No such file or directory", "x.cpp:1:10: fatal error: a.h"),
+        # Logs of nvcc 13.4, its assembler and NVRTC 13.2.
+        (
+            'kernel.cu(1): warning #177-D: variable "error" was declared but never referenced\n'
+            "  int f() { int error = 1; return 0; }\n                ^\n\nRemark: The warnings can be suppressed\n\n"
+            'kernel.cu(3): error: identifier "nothing" is undefined\n      y[0] = nothing;\n             ^\n\n'
+            '1 error detected in the compilation of "kernel.cu".\n',
+            'kernel.cu(3): error: identifier "nothing" is undefined\n      y[0] = nothing;\n             ^',
+        ),
+        (
+            "ptxas kernel.ptx, line 7; error   : Unknown modifier '.f33'\n"
+            "ptxas kernel.ptx, line 7; error   : Unexpected instruction types specified for 'st'\n"
+            "ptxas fatal   : Ptx assembly aborted due to errors\n",
+            "ptxas kernel.ptx, line 7; error   : Unknown modifier '.f33'\n(1 more errors follow)",
+        ),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_35'\n", "nvcc fatal   : Unsupported gpu architecture"),
         ("only\nsome\ntext", "only\nsome\ntext"),
         ("", ""),
     ],

@@ -36,7 +36,7 @@ fn gpu_name(line: &str) -> Option<String> {
 /// One row for each target; `rows` are the rows about Python and toolchains.
 pub(super) fn rows(env: Option<&PythonEnv>, gpus: &Gpus, rows: &[Row], request: &PythonRequest) -> Vec<Row> {
     let facts = Facts { env, gpus, rows, request };
-    vec![facts.cpu_cpp(), facts.nvidia_triton()]
+    vec![facts.cpu_cpp(), facts.nvidia_cuda(), facts.nvidia_cute(), facts.nvidia_triton()]
 }
 
 struct Facts<'a> {
@@ -87,11 +87,8 @@ impl Facts<'_> {
             return Row::new(Section::Target, target, Status::Missing, "not available: Triton is not installed")
                 .mended_by(self.row("triton").and_then(|row| row.mend.clone()));
         }
-        match self.obstacle(env) {
-            None => {
-                let detail = format!("measured on {}", self.gpus.names.join(", "));
-                Row::new(Section::Target, target, Status::Ok, detail)
-            }
+        match self.no_gpu(env).or_else(|| self.no_launcher(env)) {
+            None => self.measured(target),
             Some((obstacle, mend)) => {
                 let detail = format!("correct_only, by Triton's interpreter on the CPU: {obstacle}");
                 Row::new(Section::Target, target, Status::Limited, detail).mended_by(mend)
@@ -99,8 +96,50 @@ impl Facts<'_> {
         }
     }
 
-    /// Why nothing can be measured on a GPU, and the command against it.
-    fn obstacle(&self, env: &PythonEnv) -> Option<(String, Option<String>)> {
+    fn measured(&self, target: &str) -> Row {
+        Row::new(Section::Target, target, Status::Ok, format!("measured on {}", self.gpus.names.join(", ")))
+    }
+
+    /// CUDA C++: nvcc with a host compiler, or NVRTC alone.
+    fn nvidia_cuda(&self) -> Row {
+        let target = "nvidia/cuda";
+        let Some(env) = self.env else { return self.without_python(target) };
+        let lacking =
+            ["nvcc", "c++"].into_iter().find_map(|name| self.row(name).filter(|row| row.status == Status::Missing));
+        let mend = lacking.and_then(|row| row.mend.clone());
+        if lacking.is_some() && env.nvrtc.is_none() {
+            return Row::new(Section::Target, target, Status::Missing, "not available: neither nvcc nor NVRTC")
+                .mended_by(mend);
+        }
+        let only = lacking.map(|row| format!("kernels through NVRTC and PTX only, since {} is missing", row.name));
+        match (self.no_gpu(env), only) {
+            (None, None) => self.measured(target),
+            (None, Some(only)) => Row { status: Status::Limited, ..self.measured(target) }.with(&only).mended_by(mend),
+            (Some((obstacle, against)), only) => {
+                let row = Row::new(Section::Target, target, Status::Limited, format!("compiled, not run: {obstacle}"));
+                only.map_or(row.clone(), |only| row.with(&only)).mended_by(against.or(mend))
+            }
+        }
+    }
+
+    fn nvidia_cute(&self) -> Row {
+        let target = "nvidia/cute";
+        let Some(env) = self.env else { return self.without_python(target) };
+        if env.cute.is_none() {
+            return Row::new(Section::Target, target, Status::Missing, "not available: CuTe DSL is not installed")
+                .mended_by(self.row("cute").and_then(|row| row.mend.clone()));
+        }
+        match self.no_gpu(env) {
+            None => self.measured(target),
+            Some((obstacle, mend)) => {
+                let detail = format!("compiled ahead of time, not run: {obstacle}");
+                Row::new(Section::Target, target, Status::Limited, detail).mended_by(mend)
+            }
+        }
+    }
+
+    /// Why nothing can run on a GPU, and the command against it.
+    fn no_gpu(&self, env: &PythonEnv) -> Option<(String, Option<String>)> {
         let gpus = self.gpus;
         if gpus.names.is_empty() && gpus.devices == 0 {
             return Some(("no NVIDIA GPU here".to_owned(), None));
@@ -114,6 +153,11 @@ impl Facts<'_> {
             let command = Interpreter::of(env, self.request).command("--force-reinstall torch");
             return Some((detail, Some(command)));
         }
+        None
+    }
+
+    /// Why Triton cannot launch what it compiled.
+    fn no_launcher(&self, env: &PythonEnv) -> Option<(String, Option<String>)> {
         if let Some(compiler) = self.row("c++").filter(|row| row.status != Status::Ok) {
             let detail = format!("Triton compiles its launchers, and {}", compiler.detail);
             return Some((detail, compiler.mend.clone()));

@@ -13,7 +13,16 @@ struct Fake {
 impl Fake {
     fn new() -> Self {
         let (folder, python) = machine();
-        Self { folder, request: DoctorRequest { python, sandbox: Vec::new(), limit: Duration::from_secs(10) } }
+        Self {
+            folder,
+            request: DoctorRequest {
+                python,
+                sandbox: Vec::new(),
+                nvcc: None,
+                cuda_homes: Vec::new(),
+                limit: Duration::from_secs(10),
+            },
+        }
     }
 
     fn program(self, name: &str, body: &str) -> Self {
@@ -142,12 +151,12 @@ fn perf_without_counters_is_limited() {
 #[test]
 fn a_tool_in_its_vendors_folder_gets_a_path() {
     let fake = Fake::new();
-    let nvcc = fake.folder.path().join("root/usr/local/cuda/bin/nvcc");
-    script(&nvcc, "echo 'nvcc: NVIDIA (R) Cuda compiler driver'\necho 'release 13.0, V13.0.48'");
-    let row = fake.row("nvcc");
+    let ncu = fake.folder.path().join("root/usr/local/cuda/bin/ncu");
+    script(&ncu, "echo 'NVIDIA (R) Nsight Compute Command Line Profiler'\necho 'Version 2025.3.0.0'");
+    let row = fake.row("ncu");
     assert_eq!(row.status, Status::Limited);
-    assert!(row.detail.starts_with("release 13.0, V13.0.48 at "), "{}", row.detail);
-    let folder = nvcc.parent().unwrap().display();
+    assert!(row.detail.starts_with("Version 2025.3.0.0 at "), "{}", row.detail);
+    let folder = ncu.parent().unwrap().display();
     assert_eq!(row.mend, Some(format!("export PATH={folder}:\"$PATH\"")));
 }
 
@@ -185,4 +194,79 @@ fn a_forbidden_namespace_has_its_setting() {
         Some("sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0")
     );
     assert_eq!(user_namespace_mend(Path::new("/nonexistent")), None);
+}
+
+const NVCC: &str = "echo 'nvcc: NVIDIA (R) Cuda compiler driver'\necho 'release 13.0, V13.0.48'";
+
+#[test]
+fn nvcc_is_found_where_the_runtime_finds_it() {
+    let mut fake = Fake::new();
+    let root = fake.folder.path().to_owned();
+    let wheel = script(&root.join("site/nvidia/cu13/bin/nvcc"), NVCC);
+    fake = fake.python(&format!(r#"{CUDA_TORCH}, "nvcc": "{}""#, wheel.display()));
+    let place = |fake: &Fake| fake.row("nvcc").detail.strip_prefix("release 13.0, V13.0.48 at ").unwrap().to_owned();
+    assert_eq!(place(&fake), wheel.display().to_string());
+    let toolkit = script(&root.join("root/usr/local/cuda/bin/nvcc"), NVCC);
+    assert_eq!(place(&fake), toolkit.display().to_string());
+    assert_eq!(fake.row("nvcc").status, Status::Ok, "off the search path is no fault");
+    let home = script(&root.join("home/bin/nvcc"), NVCC);
+    fake.request.cuda_homes = vec![root.join("nothing"), root.join("home")];
+    assert_eq!(place(&fake), home.display().to_string());
+    let fake = fake.program("nvcc", NVCC);
+    assert_eq!(place(&fake), root.join("path/nvcc").display().to_string());
+    let mut fake = fake;
+    let named = script(&root.join("named"), NVCC);
+    fake.request.nvcc = Some(named.clone());
+    assert_eq!(place(&fake), named.display().to_string());
+}
+
+#[test]
+fn cuda_without_its_compiler_names_the_wheels_that_fit_torch() {
+    let fake = Fake::new().python(CUDA_TORCH).compiler().program("apt-get", "");
+    let row = fake.row("nvidia/cuda");
+    assert_eq!((row.status, row.detail.as_str()), (Status::Missing, "not available: neither nvcc nor NVRTC"));
+    let wheels = "pip install --upgrade 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' nvidia-cuda-cccl";
+    assert!(row.mend.unwrap().ends_with(wheels));
+    let older = CUDA_TORCH.replace(r#""cuda": "13.0""#, r#""cuda": "12.8""#);
+    let fake = Fake::new().python(&older).compiler().program("apt-get", "");
+    assert!(fake.row("nvcc").mend.unwrap().ends_with("apt-get install -y nvidia-cuda-toolkit"));
+
+    let nvrtc = format!(r#"{CUDA_TORCH}, "nvrtc": "/site/libnvrtc.so.13""#);
+    let row = Fake::new().python(&nvrtc).compiler().gpu().row("nvidia/cuda");
+    assert_eq!(row.status, Status::Limited);
+    assert_eq!(row.detail, "measured on NVIDIA H200; kernels through NVRTC and PTX only, since nvcc is missing");
+    assert!(row.mend.unwrap().contains("nvidia-cuda-nvcc"));
+}
+
+#[test]
+fn cuda_and_cute_measure_on_a_gpu_and_compile_without() {
+    let all = format!(r#"{CUDA_TORCH}, "nvrtc": "/site/libnvrtc.so.13", "cute": "4.8.1""#);
+    let here = || Fake::new().python(&all).compiler().program("nvcc", NVCC);
+    for target in ["nvidia/cuda", "nvidia/cute"] {
+        let row = here().gpu().row(target);
+        assert_eq!((row.status, row.detail.as_str()), (Status::Ok, "measured on NVIDIA H200"));
+        let row = here().row(target);
+        assert_eq!((row.status, row.mend), (Status::Limited, None));
+        assert!(row.detail.starts_with("compiled") && row.detail.ends_with("no NVIDIA GPU here"), "{}", row.detail);
+    }
+    assert_eq!(here().row("cute").detail, "4.8.1");
+    assert_eq!(here().row("nvrtc").detail, "/site/libnvrtc.so.13");
+    let row = Fake::new().python(CUDA_TORCH).gpu().row("nvidia/cute");
+    assert_eq!(row.status, Status::Missing);
+    assert!(row.mend.unwrap().ends_with("pip install --upgrade nvidia-cutlass-dsl"));
+}
+
+#[test]
+fn the_driver_is_there_not_loaded_or_not_needed() {
+    let line =
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:19:27 UTC 2025\nGCC version: 12";
+    let row = Fake::new().file("proc/driver/nvidia/version", line).row("nvidia driver");
+    assert_eq!((row.status, row.detail.as_str()), (Status::Ok, "580.65.06"));
+    let row = Fake::new().row("nvidia driver");
+    assert_eq!((row.status, row.mend), (Status::Missing, None));
+    let device = "sys/bus/pci/devices/0000:01:00.0";
+    let fake = Fake::new().file(&format!("{device}/vendor"), "0x10de\n").file(&format!("{device}/class"), "0x030200\n");
+    let row = fake.program("apt-get", "").row("nvidia driver");
+    assert!(row.detail.contains("its driver is not loaded"), "{}", row.detail);
+    assert!(row.mend.unwrap().ends_with("apt-get install -y nvidia-driver"));
 }

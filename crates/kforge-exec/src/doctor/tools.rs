@@ -44,15 +44,6 @@ pub(super) const TOOLS: &[Tool] = &[
     },
     Tool {
         section: Section::Toolchain,
-        name: "nvcc",
-        programs: &["nvcc"],
-        arguments: &["--version"],
-        folders: CUDA,
-        packages: &[(Apt, "nvidia-cuda-toolkit"), (Pacman, "cuda")],
-        without: UNUSED,
-    },
-    Tool {
-        section: Section::Toolchain,
         name: "hipcc",
         programs: &["hipcc"],
         arguments: &["--version"],
@@ -95,6 +86,24 @@ pub(super) const TOOLS: &[Tool] = &[
         folders: CUDA,
         packages: &[(Apt, "nsight-compute"), (Pacman, "nsight-compute")],
         without: "not found; NVIDIA kernels are profiled by torch alone",
+    },
+    Tool {
+        section: Section::Profiler,
+        name: "compute-sanitizer",
+        programs: &["compute-sanitizer"],
+        arguments: &["--version"],
+        folders: CUDA,
+        packages: &[(Apt, "nvidia-cuda-toolkit"), (Pacman, "cuda")],
+        without: "not found; NVIDIA kernels are not searched for races and stray accesses",
+    },
+    Tool {
+        section: Section::Profiler,
+        name: "cuobjdump",
+        programs: &["cuobjdump"],
+        arguments: &["--version"],
+        folders: CUDA,
+        packages: &[(Apt, "nvidia-cuda-toolkit"), (Pacman, "cuda")],
+        without: "not found; the one that Triton brings along shows machine code",
     },
     Tool {
         section: Section::Profiler,
@@ -176,7 +185,7 @@ impl Tool {
 }
 
 /// The first line that has a version number in it; NVIDIA's tools begin with their name and copyright.
-fn version(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, String> {
+pub(super) fn version(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     let output = run_bounded(&mut command, limit, 16 * 1024).map_err(|error| error.to_string())?;

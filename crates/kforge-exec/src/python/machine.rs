@@ -45,6 +45,13 @@ impl Machine<'_> {
         found
     }
 
+    /// Whether the PCI bus has a display device of NVIDIA's, driver or not.
+    pub(crate) fn has_nvidia_on_bus(&self) -> bool {
+        let file = |device: &str, name: &str| self.read(&format!("sys/bus/pci/devices/{device}/{name}"));
+        let devices = self.entries("sys/bus/pci/devices");
+        devices.iter().any(|device| file(device, "vendor") == "0x10de" && file(device, "class").starts_with("0x03"))
+    }
+
     fn entries(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.root.join(folder)) else { return Vec::new() };
         let mut names: Vec<String> =

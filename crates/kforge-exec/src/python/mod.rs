@@ -48,6 +48,12 @@ pub struct PythonEnv {
     pub triton: Option<String>,
     /// Version of the ninja package, where it is installed.
     pub ninja: Option<String>,
+    /// Version of CuTe DSL, where it is installed.
+    pub cute: Option<String>,
+    /// nvcc from NVIDIA's wheels, where it is installed.
+    pub nvcc: Option<PathBuf>,
+    /// NVRTC, which comes with torch for CUDA.
+    pub nvrtc: Option<PathBuf>,
     /// The CUDA version that torch was built for; says nothing about a device.
     pub cuda: Option<String>,
     /// The HIP version that torch was built for.

@@ -49,6 +49,14 @@ def torch_facts(folder):
     }
 
 
+def packaged(pattern):
+    """First file of an installed package, such as NVIDIA's wheels, or None."""
+    import glob
+
+    found = [path for entry in sys.path for path in sorted(glob.glob(os.path.join(glob.escape(entry), pattern)))]
+    return found[0] if found else None
+
+
 def readable(folders):
     """Resolved, existing folders that must be readable for this interpreter to run; none inside another."""
     found = []
@@ -78,6 +86,9 @@ def facts():
         numpy=version_of("numpy") if numpy else None,
         triton=version_of("triton") if folder_of("triton") else None,
         ninja=version_of("ninja"),
+        cute=version_of("nvidia-cutlass-dsl"),
+        nvcc=packaged("nvidia/*/bin/nvcc"),
+        nvrtc=packaged("nvidia/*/lib/libnvrtc.so*") or packaged("torch/lib/libnvrtc*.so*"),
         uv=version_of("uv"),
         pip=folder_of("pip") is not None,
         venv=folder_of("venv") is not None and folder_of("ensurepip") is not None,

@@ -82,6 +82,7 @@ impl Setup {
             words: file.extras.task.clone().unwrap_or_default(),
             contract: options.contract.clone(),
             device: machine::cpu(options.threads),
+            arch: options.arch.clone(),
             versions: kforge_types::Versions {
                 kforge: env!("CARGO_PKG_VERSION").to_owned(),
                 os: machine::os(),

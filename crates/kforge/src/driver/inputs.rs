@@ -21,6 +21,8 @@ pub(crate) struct Material {
     pub(crate) words: String,
     pub(crate) contract: Contract,
     pub(crate) device: DeviceInfo,
+    /// What kernels are compiled for.
+    pub(crate) arch: String,
     pub(crate) versions: Versions,
     /// Whether candidates are timed here.
     pub(crate) timed: bool,
@@ -100,6 +102,7 @@ fn job(task: &Task, material: &Material, history: &History) -> Job {
         task: material.words.clone(),
         contract: judged.map_or_else(|| material.contract.clone(), |result| result.contract.clone()),
         device: judged.map_or_else(|| material.device.clone(), |result| result.device.clone()),
+        arch: material.arch.clone(),
         versions: judged.map_or_else(|| material.versions.clone(), |result| result.versions.clone()),
         problem: judged.map(|result| result.problem.clone()),
         timed: material.timed,

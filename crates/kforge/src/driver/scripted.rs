@@ -132,6 +132,7 @@ pub(crate) fn material() -> Material {
         words: String::new(),
         contract: Contract::default(),
         device: kforge_exec::machine::cpu(2),
+        arch: "native".to_owned(),
         versions: Versions::default(),
         timed: true,
         guard: kforge_guard::Settings::default(),

@@ -17,6 +17,8 @@ pub(crate) struct Job {
     /// The contract in force.
     pub(crate) contract: Contract,
     pub(crate) device: DeviceInfo,
+    /// What kernels are compiled for, such as `sm_90a`; `native` on the CPU.
+    pub(crate) arch: String,
     pub(crate) versions: Versions,
     /// What the intake check said of the problem, once it is known.
     pub(crate) problem: Option<ProblemReport>,

@@ -25,6 +25,7 @@ fn job(target: &str) -> Job {
             last_level_cache: 32 << 20,
             note: String::new(),
         },
+        arch: target::find(&target.parse().unwrap()).unwrap().default_arch,
         versions: Versions { torch: "2.15.0".to_owned(), compiler: "c++ 12.2.0".to_owned(), ..Versions::default() },
         problem: Some(ProblemReport {
             distributions: vec!["own".to_owned(), "normal".to_owned()],
@@ -221,7 +222,7 @@ fn profiled() -> AnalystPass {
 
 #[test]
 fn every_role_and_pass_for_every_target() {
-    for target in ["cpu/cpp", "nvidia/triton"] {
+    for target in ["cpu/cpp", "nvidia/cuda", "nvidia/cute", "nvidia/triton"] {
         let prompts = prompts(target, Edits::default());
         let name = target.replace('/', "_");
         let repair = GeneratorPass::Repair(Repair { failure: mismatch(CANDIDATE), correction: Some(correction()) });
@@ -477,4 +478,35 @@ fn broken_templates_are_named() {
     let prompts = Prompts::new(&texts, with("{{ job.tarket }} {{ nothing.at.all }}")).unwrap();
     let error = prompts.generator(&generator("cpu/cpp", GeneratorPass::First)).unwrap_err().to_string();
     assert!(error.contains("mine.md.j2") && error.contains("undefined"), "{error}");
+}
+
+#[test]
+fn guides_of_nvidia_choose_by_chip() {
+    let words = [
+        ("sm_75", "An older chip"),
+        ("sm_80", "Ampere (A100)"),
+        ("sm_86", "Ampere (A10, RTX 30)"),
+        ("sm_89", "Ada (L4"),
+        ("sm_90a", "only by `wgmma`"),
+        ("sm_100a", "`tcgen05.mma`: one thread issues"),
+        ("sm_103", "`tcgen05.mma`: one thread issues"),
+        ("sm_120a", "Neither `wgmma` nor `tcgen05`"),
+    ];
+    for target in ["nvidia/cuda", "nvidia/cute", "nvidia/triton"] {
+        let prompts = prompts(target, Edits::default());
+        for (arch, expected) in words {
+            let mut input = generator(target, GeneratorPass::First);
+            input.job.arch = arch.to_owned();
+            input.job.device.name = "NVIDIA H200".to_owned();
+            let user = prompts.generator(&input).unwrap().user;
+            let said: Vec<&str> = words.iter().map(|(_, word)| *word).filter(|word| user.contains(word)).collect();
+            assert_eq!(said, vec![expected; said.len()], "{target} for {arch}");
+            assert!(!said.is_empty() && user.contains(&format!("The chip, {arch}:")), "{target} for {arch}");
+            assert!(
+                user.contains(
+                    "peaks (datasheet, dense): memory 4800 GB/s; fp32 67, TF32 494, bf16 989, fp8 1979 TFLOP/s"
+                )
+            );
+        }
+    }
 }

@@ -8,7 +8,10 @@ use super::{
     files::{self, Edits},
     input::{Attempt, Failure, Job},
 };
-use crate::text::{cut, one_line, tame};
+use crate::{
+    target::{self, ChipSpecs},
+    text::{cut, one_line, tame},
+};
 use kforge_types::{EvalResult, Kind, Profile, Roofline, Severity, State};
 use serde::Serialize;
 
@@ -23,6 +26,10 @@ pub(super) struct JobView {
     task: String,
     contract: ContractView,
     device: DeviceView,
+    /// What kernels are compiled for.
+    arch: String,
+    /// The number in it for NVIDIA's chips, so that guides can choose by generation; 0 for others.
+    sm: u32,
     torch: String,
     compiler: String,
     distributions: Vec<String>,
@@ -55,6 +62,7 @@ struct DeviceView {
     cache_mib: Option<f64>,
     note: String,
     vector_bits: Option<u32>,
+    specs: Option<ChipSpecs>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +87,8 @@ impl JobView {
             task: tame(job.task.trim(), caps::TASK),
             contract: contract(job),
             device: device(job),
+            arch: line(&job.arch),
+            sm: compute_capability(&job.arch),
             torch: line(&job.versions.torch),
             compiler: line(&job.versions.compiler),
             distributions: lines(&report.distributions),
@@ -139,7 +149,14 @@ fn device(job: &Job) -> DeviceView {
         cache_mib: (device.last_level_cache > 0).then_some(device.last_level_cache as f64 / f64::from(1 << 20)),
         note: one_line(&device.note, caps::LINE),
         vector_bits: widths.iter().find(|(word, _)| words.contains(word)).map(|(_, bits)| *bits),
+        specs: target::specs(&job.target, &device.name),
     }
+}
+
+/// 90 of `sm_90a`.
+fn compute_capability(arch: &str) -> u32 {
+    let number = arch.strip_prefix("sm_").unwrap_or_default();
+    number.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().unwrap_or(0)
 }
 
 /// A candidate that is not correct.
