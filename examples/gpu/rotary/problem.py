@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-batch_size = 2
-positions = 4096
+batch_size = 1
+positions = 8192
 heads = 32
 head_dim = 128
 
