@@ -32,7 +32,5 @@ class NewModel(nn.Module):
         block_c = triton.next_power_of_2(channels)
         block_p = max(16, 8192 // block_c)  # 32 KiB of registers for a program
         grid = (triton.cdiv(length, block_p), batch)
-        rms_kernel[grid](
-            x, self.gain, y, channels, length, self.eps, CHANNELS=block_c, PLACES=block_p, num_warps=8
-        )
+        rms_kernel[grid](x, self.gain, y, channels, length, self.eps, CHANNELS=block_c, PLACES=block_p, num_warps=8)
         return y

@@ -7,9 +7,7 @@ from torch import nn
 
 
 @triton.jit
-def rotary_kernel(
-    x_ptr, cos_ptr, sin_ptr, y_ptr, n_positions, n_heads, half, HEADS: tl.constexpr, HALF: tl.constexpr
-):
+def rotary_kernel(x_ptr, cos_ptr, sin_ptr, y_ptr, n_positions, n_heads, half, HEADS: tl.constexpr, HALF: tl.constexpr):
     place = tl.program_id(0).to(tl.int64)
     heads = tl.arange(0, HEADS)
     inner = tl.arange(0, HALF)
