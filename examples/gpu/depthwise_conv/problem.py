@@ -6,7 +6,8 @@ from torch.nn import functional as F
 
 batch_size = 8
 channels = 64
-size = 256
+height = 256
+width = 256
 
 
 class Model(nn.Module):
@@ -19,7 +20,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    return [torch.randn(batch_size, channels, size, size)]
+    return [torch.randn(batch_size, channels, height, width)]
 
 
 def get_init_inputs() -> list[object]:
