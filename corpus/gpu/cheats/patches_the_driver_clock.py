@@ -1,0 +1,70 @@
+"""Writes a jump over the driver's own event clock, so that every span takes a microsecond.
+
+problem: row_softmax
+expect: generation_failure/guardrail
+expect-unguarded: generation_failure/clock|correct|runtime_error
+"""
+
+import ctypes
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cuda_runtime.h>
+#include <cmath>
+#include <cstdint>
+
+__global__ void softmax_rows(const float* x, float* y, int64_t cols) {
+  __shared__ float part[8];
+  const float* a = x + blockIdx.x * cols;
+  float* b = y + blockIdx.x * cols;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float top = -INFINITY, sum = 0.0f;
+  for (int64_t c = threadIdx.x; c < cols; c += 256) top = fmaxf(top, a[c]);
+  for (int o = 16; o > 0; o /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+  if (lane == 0) part[warp] = top;
+  __syncthreads();
+  for (int w = 0; w < 8; ++w) top = fmaxf(top, part[w]);
+  __syncthreads();
+  for (int64_t c = threadIdx.x; c < cols; c += 256) sum += expf(a[c] - top);
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
+  if (lane == 0) part[warp] = sum;
+  __syncthreads();
+  sum = 0.0f;
+  for (int w = 0; w < 8; ++w) sum += part[w];
+  for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
+}
+
+extern "C" int slow_softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
+  // slower than the framework, on purpose
+  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+  return (int)cudaGetLastError();
+}
+"""
+LIB = kforge_rt.build(SOURCE, lang="cuda")
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p)
+def one_microsecond(milliseconds, start, end):
+    milliseconds[0] = 0.001
+    return 0
+
+
+def patch(name):
+    driver, libc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+    place = ctypes.cast(getattr(driver, name), ctypes.c_void_p).value
+    target = ctypes.cast(one_microsecond, ctypes.c_void_p).value
+    page = place & ~4095
+    if libc.mprotect(ctypes.c_void_p(page), 8192, 7) == 0:  # read, write, execute
+        ctypes.memmove(place, b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0", 12)  # mov rax, target; jmp rax
+
+
+patch("cuEventElapsedTime")
+
+
+class NewModel(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        LIB.slow_softmax(x, y, *x.shape)
+        return y

@@ -1,0 +1,141 @@
+//! Kernels for GPUs, as far as a machine without one can tell: CUDA sources compile, Triton kernels are right when
+//! interpreted and compile. `scripts/gpu_suite.py` judges them all on a GPU.
+
+use crate::support::{answers, errors, kforge, python_files, root, run, verdict};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+const ARCHITECTURE: &str = "-gencode=arch=compute_90a,code=sm_90a";
+
+/// `KFORGE_NVCC`, or the first nvcc on the path.
+fn nvcc() -> Option<PathBuf> {
+    let named = std::env::var_os("KFORGE_NVCC").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    named.or_else(|| std::env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|file| file.is_file()))
+}
+
+fn example_folders() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(root().join("examples/gpu"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("problem.py").exists())
+        .collect();
+    found.sort();
+    found
+}
+
+/// The strings of a Python file that hold CUDA kernels and need no headers but CUDA's own.
+fn cuda_sources(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let strings = text.split("\"\"\"").skip(1).step_by(2);
+    strings.filter(|one| one.contains("__global__") && !one.contains("torch/")).map(str::to_owned).collect()
+}
+
+/// What is wrong with a source, in the compiler's words; warnings and spilled registers count too.
+fn compile(nvcc: &Path, source: &str, scratch: &Path) -> Result<(), String> {
+    let (input, output) = (scratch.with_extension("cu"), scratch.with_extension("o"));
+    std::fs::write(&input, source).unwrap();
+    let flags = ["-std=c++17", "-O3", "-c", "-Xcompiler", "-fPIC", "-Werror", "all-warnings", "-Xptxas", "-v"];
+    let built = run(Command::new(nvcc).arg(ARCHITECTURE).args(flags).arg(&input).arg("-o").arg(&output));
+    let log = errors(&built);
+    let spills = |line: &&str| line.contains("bytes spill stores") && !line.contains(" 0 bytes spill stores");
+    match log.lines().find(spills) {
+        _ if !built.status.success() => Err(log),
+        Some(line) => Err(format!("registers are spilled: {}", line.trim())),
+        None => Ok(()),
+    }
+}
+
+#[test]
+fn cuda_sources_compile_for_hopper() {
+    let Some(nvcc) = nvcc() else {
+        println!("skipped: no nvcc, which `eval \"$(scripts/cuda-tools)\"` brings");
+        return;
+    };
+    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest"].map(|name| root().join(name));
+    let files = folders.into_iter().chain(example_folders()).flat_map(|folder| python_files(&folder));
+    let sources: Vec<(PathBuf, String)> =
+        files.flat_map(|file| cuda_sources(&file).into_iter().map(move |source| (file.clone(), source))).collect();
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-sources");
+    std::fs::create_dir_all(&scratch).unwrap();
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(String::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((number, (file, source))) =
+                    sources.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let result = compile(&nvcc, source, &scratch.join(number.to_string()));
+                    let must_fail = file.ends_with("failing/compilation_failure.py");
+                    match result {
+                        Ok(()) if must_fail => _ = writeln!(wrong.lock().unwrap(), "{} compiles", file.display()),
+                        Err(why) if !must_fail => _ = writeln!(wrong.lock().unwrap(), "{}: {why}", file.display()),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    println!("{} CUDA sources", sources.len());
+    assert!(std::env::var_os("KFORGE_CASE").is_some() || sources.len() >= 50, "{} sources", sources.len());
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn triton_examples_for_gpus_are_right_and_compile_without_one() {
+    let (mut judged, mut wrong) = (0, String::new());
+    for folder in example_folders() {
+        let candidate = folder.join("triton.py");
+        if !candidate.exists()
+            || std::env::var("KFORGE_CASE").is_ok_and(|part| !folder.to_string_lossy().contains(&part))
+        {
+            continue;
+        }
+        let problem = folder.join("problem.py");
+        let output = run(kforge().args(["eval", "--json", "--target", "nvidia/triton"]).arg(problem).arg(&candidate));
+        judged += 1;
+        match answers(&output).pop() {
+            Some(answer) if verdict(&answer) == "correct" => {}
+            Some(answer) => _ = writeln!(wrong, "{}: {answer}", folder.display()),
+            None => _ = writeln!(wrong, "{}: {}", folder.display(), errors(&output)),
+        }
+    }
+    println!("{judged} Triton examples");
+    assert!(std::env::var_os("KFORGE_CASE").is_some() || judged >= 8, "{judged}");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// A rule that refuses an honest kernel, or a cheat that is said to be caught by rules and is not, shows here.
+#[test]
+fn source_rules_agree_with_what_gpu_candidates_expect() {
+    let imports = ["torch", "kforge_rt", "numpy", "triton"].map(str::to_owned).to_vec();
+    let settings = kforge_guard::Settings { imports: Some(imports), ..Default::default() };
+    let (mut wrong, mut checked) = (String::new(), 0);
+    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest"].map(|name| root().join(name));
+    for file in folders.into_iter().chain(example_folders()).flat_map(|folder| python_files(&folder)) {
+        if file.ends_with("problem.py") {
+            continue;
+        }
+        let expected = crate::support::header(&file, "expect").unwrap_or_else(|| "correct".to_owned());
+        let report = kforge_guard::check(&std::fs::read_to_string(&file).unwrap(), &settings);
+        let first = report.hard().next().map(|finding| format!("{}: {}", finding.rule, finding.excerpt));
+        checked += 1;
+        match first {
+            Some(text) if !expected.contains("guardrail") => _ = writeln!(wrong, "{}: {text}", file.display()),
+            None if expected == "generation_failure/guardrail" => {
+                _ = writeln!(wrong, "{}: no rule refuses it", file.display());
+            }
+            _ => {}
+        }
+    }
+    println!("{checked} candidates");
+    assert!(wrong.is_empty(), "{wrong}");
+}

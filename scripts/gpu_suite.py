@@ -1,0 +1,262 @@
+"""Judges all GPU examples, failing states, cheats and honest kernels on this machine's GPU: python scripts/gpu_suite.py [--only REGEX].
+
+Prints a markdown table and, last, `N passed, N failed`. Without a GPU nothing is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CANDIDATE_FILES = {"cuda.py": "nvidia/cuda", "load_inline.py": "nvidia/cuda", "triton.py": "nvidia/triton"}
+QUICK = ("--baselines", "eager", "--time-budget", "0.4")
+GAIN = 1.1  # a cheat that ends `correct` must not be faster than this, by the lower end of its interval
+
+# Runs a candidate once at few rows, outside of the evaluator: a sanitizer has to own the process.
+DRIVER = """
+import importlib.util, sys
+import torch
+
+def load(path, name):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+problem, candidate = load(sys.argv[1], "problem"), load(sys.argv[2], "candidate")
+for name in ("rows", "batch_size", "tokens"):
+    if hasattr(problem, name):
+        setattr(problem, name, min(getattr(problem, name), 64))
+model = getattr(candidate, "NewModel", None) or candidate.ModelNew
+with torch.inference_mode():
+    model(*problem.get_init_inputs()).cuda()(*[t.cuda() for t in problem.get_inputs()])
+torch.cuda.synchronize()
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    kind: str  # eval, profile or sanitizer
+    problem: Path
+    candidate: Path
+    expected: str
+    target: str = "nvidia/cuda"
+    flags: tuple[str, ...] = ()
+    is_cheat: bool = False
+    tool: str = ""
+
+
+@dataclass
+class Row:
+    name: str
+    expected: str
+    passed: bool
+    state: str
+    kind: str = ""
+    note: str = ""
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    precision: str = ""
+    seconds: float = 0.0
+    answer: dict[str, Any] = field(default_factory=dict)
+
+
+def header(text: str, key: str) -> str | None:
+    """The value of a `key: value` line at a file's top."""
+    for line in text[:4096].splitlines():
+        if line.startswith(f"{key}:"):
+            return line[len(key) + 1 :].strip()
+    return None
+
+
+def fits(expected: str, state: str, kind: str) -> bool:
+    """`a/b|c`: a failing state alone stands for all of its kinds, `correct` only for itself."""
+    got = f"{state}/{kind}" if kind else state
+    alternatives = [one.strip() for one in expected.split("|")]
+    return any(one == got or (one != "correct" and one == state) for one in alternatives)
+
+
+def plan(root: Path, baselines: str) -> list[Case]:
+    examples, corpus = root / "examples/gpu", root / "corpus/gpu"
+    cases = []
+    for problem in sorted(examples.glob("*/problem.py")):
+        for file, target in CANDIDATE_FILES.items():
+            if (candidate := problem.with_name(file)).exists():
+                name = f"examples/{problem.parent.name}/{candidate.stem}"
+                cases.append(Case(name, "eval", problem, candidate, "correct", target, ("--baselines", baselines)))
+    for candidate in sorted((examples / "failing").glob("*.py")):
+        cases += _from_header(candidate, lambda name: examples / name / "problem.py", "failing")
+    for folder in ("cheats", "honest"):
+        for candidate in sorted((corpus / folder).glob("*.py")):
+            cases += _from_header(candidate, lambda name: corpus / "problems" / f"{name}.py", folder)
+    softmax = examples / "softmax"
+    for tool in ("memcheck", "racecheck"):
+        name = f"sanitizer/{tool}/softmax"
+        cases.append(Case(name, "sanitizer", softmax / "problem.py", softmax / "cuda.py", "clean", tool=tool))
+    gemm = examples / "gemm_groupnorm_swish"
+    for file in ("cuda.py", "triton.py"):
+        name, target = f"profile/{gemm.name}/{Path(file).stem}", CANDIDATE_FILES[file]
+        cases.append(Case(name, "profile", gemm / "problem.py", gemm / file, "profiled", target))
+    # The device must serve the next candidate after the watchdog has ended a kernel: both in one call.
+    loop, flags = examples / "failing/infinite_loop.py", (*QUICK, "--timeout", "10")
+    for candidate, expected in ((loop, "runtime_error/timeout"), (softmax / "cuda.py", "correct")):
+        name = f"watchdog/{candidate.parent.name}/{candidate.stem}"
+        cases.append(Case(name, "eval", softmax / "problem.py", candidate, expected, flags=flags))
+    return cases
+
+
+def _from_header(candidate: Path, problem_of: Any, group: str) -> Iterable[Case]:
+    text = candidate.read_text(encoding="utf-8")
+    expected, unguarded = header(text, "expect") or "", header(text, "expect-unguarded")
+    problem, target = problem_of(header(text, "problem")), header(text, "target") or "nvidia/cuda"
+    flags = (*QUICK, "--timeout", header(text, "timeout") or "60")
+    is_cheat = group == "cheats"
+    # What the rules do not touch runs the same with and without them; it is judged once, without.
+    if not is_cheat or "guardrail" in expected:
+        yield Case(f"{group}/{candidate.stem}", "eval", problem, candidate, expected, target, flags, is_cheat)
+    if is_cheat:
+        name, open_flags = f"{group}-unguarded/{candidate.stem}", (*flags, "--no-guard")
+        yield Case(name, "eval", problem, candidate, unguarded or expected, target, open_flags, is_cheat)
+    if tool := header(text, "sanitizer"):
+        yield Case(f"sanitizer/{tool}/{candidate.stem}", "sanitizer", problem, candidate, "reported", tool=tool)
+
+
+def groups(cases: Sequence[Case]) -> list[list[Case]]:
+    """Candidates that can share one call, and so one warm worker; in the order of their first case."""
+    found: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        key: tuple[Any, ...] = (case.kind, case.problem, case.target, case.flags, case.name.split("/")[0])
+        found.setdefault(key if case.kind == "eval" else (case.name,), []).append(case)
+    return list(found.values())
+
+
+def judged(case: Case, answer: dict[str, Any]) -> Row:
+    state, kind = str(answer.get("state")), answer.get("kind") or ""
+    interval = answer.get("speedup_ci") or {}
+    low = interval.get("low")
+    row = Row(case.name, case.expected, fits(case.expected, state, kind), state, kind, speedup=answer.get("speedup"))
+    row.low, row.high, row.precision = low, interval.get("high"), str(answer.get("precision") or "")
+    row.seconds = sum(v for v in (answer.get("stages_s") or {}).values() if isinstance(v, (int, float)))
+    row.note = "" if row.passed else " ".join(str(answer.get("reason") or "").split())[:160]
+    row.answer = answer
+    if case.is_cheat and state == "correct" and low is not None and low > GAIN:
+        row.passed, row.note = False, f"a cheat gained {low:.2f}x at the least"
+    return row
+
+
+def run(command: Sequence[str], timeout: float, env: dict[str, str] | None = None) -> tuple[int | None, str, str]:
+    """Exit code (none after a time-out), stdout, stderr."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=timeout, env=env, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        texts = [t.decode(errors="replace") if isinstance(t, bytes) else t or "" for t in (late.stdout, late.stderr)]
+        return None, texts[0], texts[1]
+
+
+def run_group(kforge: str, cases: Sequence[Case], timeout: float) -> list[Row]:
+    began = time.monotonic()
+    first = cases[0]
+    if first.kind == "sanitizer":
+        return [run_sanitizer(kforge, first, timeout)]
+    if first.kind == "profile":
+        command = [kforge, "profile", "--json", "--target", first.target, str(first.problem), str(first.candidate)]
+        code, _, errors = run(command, timeout)
+        state, note = ("profiled", "") if code == 0 else (f"exit {code}", errors.strip()[-160:])
+        return [Row(first.name, "profiled", code == 0, state, note=note, seconds=time.monotonic() - began)]
+    candidates = [str(case.candidate) for case in cases]
+    command = [kforge, "eval", str(first.problem), *candidates, "--json", "--target", first.target, *first.flags]
+    code, out, errors = run(command, timeout)
+    answers = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+    rows = [judged(case, answer) for case, answer in zip(cases, answers)]
+    why = f"no answer after {timeout:.0f} s" if code is None else f"exit {code}: {errors.strip()[-160:]}"
+    return rows + [Row(case.name, case.expected, False, "no answer", note=why) for case in cases[len(rows) :]]
+
+
+def run_sanitizer(kforge: str, case: Case, timeout: float) -> Row:
+    began = time.monotonic()
+    if shutil.which("compute-sanitizer") is None:
+        return Row(case.name, case.expected, False, "not run", note="compute-sanitizer is not on PATH")
+    code, out, _ = run([kforge, "python"], 60)
+    python = out.strip().splitlines()[-1] if code == 0 and out.strip() else sys.executable
+    with tempfile.TemporaryDirectory() as scratch:
+        # Without torch's cache of memory blocks the sanitizer knows where each tensor ends.
+        env = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "KFORGE_BUILD_DIR": scratch}
+        env["PYTHONPATH"] = str(ROOT / "crates/kforge-exec/harness")
+        command = ["compute-sanitizer", "--tool", case.tool, "--error-exitcode", "99", python, "-c", DRIVER]
+        code, out, errors = run([*command, str(case.problem), str(case.candidate)], timeout, env)
+    state = {0: "clean", 99: "reported"}.get(-1 if code is None else code, f"exit {code}")
+    note = "" if state == case.expected else (out + errors).strip()[-160:]
+    return Row(case.name, case.expected, state == case.expected, state, note=note, seconds=time.monotonic() - began)
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = ["| name | expected | got | kind | speedup | precision | seconds | |", "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        speedup = "" if row.speedup is None else f"{row.speedup:.2f}"
+        if row.low is not None and row.high is not None:
+            speedup += f" ({row.low:.2f} to {row.high:.2f})"
+        cells = [row.name, row.expected.replace("|", ", "), row.state, row.kind, speedup, row.precision]
+        end = "" if row.passed else f"**failed** {row.note}".replace("|", "/").replace("\n", " ")
+        lines.append("| " + " | ".join([*cells, f"{row.seconds:.1f}", end]) + " |")
+    return "\n".join(lines)
+
+
+def has_gpu() -> bool:
+    if shutil.which("nvidia-smi") is None:
+        return False
+    code, out, _ = run(["nvidia-smi", "-L"], 30)
+    return code == 0 and "GPU" in out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kforge", default=str(ROOT / "target/release/kforge"))
+    parser.add_argument("--only", default="", metavar="REGEX", help="run the cases whose names match")
+    parser.add_argument("--json", metavar="FILE", help="write all answers there")
+    parser.add_argument(
+        "--limit-s", type=float, default=480, help="seconds for everything; what does not fit has failed"
+    )
+    parser.add_argument("--call-limit-s", type=float, default=240, help="seconds for one call of kforge")
+    parser.add_argument("--baselines", default="auto", help="baselines of the examples: auto, all, eager")
+    args = parser.parse_args()
+    cases = [case for case in plan(ROOT, args.baselines) if re.search(args.only, case.name)]
+    if not has_gpu():
+        print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")
+        print(f"0 passed, 0 failed, {len(cases)} skipped")
+        return 0
+    end, rows = time.monotonic() + args.limit_s, []
+    for group in groups(cases):
+        left = end - time.monotonic()
+        if left < 5:
+            late = f"not run: the {args.limit_s:.0f} s were over"
+            rows += [Row(case.name, case.expected, False, "not run", note=late) for case in group]
+            continue
+        print(f"{group[0].name} and {len(group) - 1} more, {left:.0f} s left", file=sys.stderr)
+        rows += run_group(args.kforge, group, min(left, args.call_limit_s))
+        if args.json:  # after each group, so that nothing is lost when this is ended from outside
+            Path(args.json).write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+    print(table(rows))
+    passed = sum(row.passed for row in rows)
+    print(f"\n{passed} passed, {len(rows) - passed} failed")
+    return 0 if passed == len(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

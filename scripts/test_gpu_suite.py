@@ -1,0 +1,73 @@
+"""The parts of gpu_suite.py that need no GPU: python -m pytest scripts/test_gpu_suite.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import gpu_bench as bench
+import gpu_suite as suite
+
+
+def test_a_state_alone_stands_for_its_kinds_but_correct_does_not() -> None:
+    assert suite.fits("mismatch/numeric|runtime_error", "runtime_error", "crash")
+    assert suite.fits("mismatch/numeric | correct", "correct", "")
+    assert not suite.fits("mismatch/numeric", "mismatch", "shape")
+    assert not suite.fits("correct", "correct", "framework_only")
+
+
+def test_every_case_has_files_and_an_expectation() -> None:
+    cases = suite.plan(suite.ROOT, "auto")
+    assert len({case.name for case in cases}) == len(cases)
+    for case in cases:
+        assert case.problem.exists() and case.candidate.exists(), case
+        assert case.expected, case
+    both = [p for p in suite.ROOT.glob("examples/gpu/*/cuda.py") if p.with_name("triton.py").exists()]
+    assert len(both) >= 8
+
+
+def test_each_cheat_is_judged_without_source_rules() -> None:
+    names = {case.name for case in suite.plan(suite.ROOT, "auto")}
+    for file in suite.ROOT.glob("corpus/gpu/cheats/*.py"):
+        assert f"cheats-unguarded/{file.stem}" in names
+        text = file.read_text(encoding="utf-8")
+        assert "guardrail" not in (suite.header(text, "expect-unguarded") or ""), file
+        if "correct" in (suite.header(text, "expect-unguarded") or "").split("|"):
+            assert "on purpose" in text, f"{file} may end correct and must then be slow"
+
+
+def test_candidates_of_one_problem_share_a_call() -> None:
+    cases = [case for case in suite.plan(suite.ROOT, "auto") if case.name.startswith("cheats-unguarded")]
+    calls = suite.groups(cases)
+    assert sum(map(len, calls)) == len(cases) > 2 * len(calls)
+    for call in calls:
+        assert len({(case.problem, case.target, case.flags) for case in call}) == 1
+
+
+def test_a_cheat_that_gained_has_passed_nothing() -> None:
+    case = suite.Case("cheats/x", "eval", Path("p"), Path("c"), "correct", is_cheat=True)
+    answer = {"state": "correct", "kind": None, "speedup": 1.5, "speedup_ci": {"low": 1.4, "high": 1.6}}
+    assert not suite.judged(case, answer).passed
+    answer["speedup_ci"] = {"low": 0.1, "high": 0.2}
+    assert suite.judged(case, answer).passed
+
+
+def test_without_a_gpu_everything_is_skipped() -> None:
+    if suite.has_gpu():
+        return
+    done = subprocess.run([sys.executable, suite.__file__], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    count = len(suite.plan(suite.ROOT, "auto"))
+    assert done.stdout.splitlines()[-1] == f"0 passed, 0 failed, {count} skipped"
+
+
+def test_variants_differ_in_the_kernels_source_only() -> None:
+    for file, mark in (("cuda.py", "// variant 3"), ("triton.py", "    # variant 3")):
+        text = (bench.GEMM / file).read_text(encoding="utf-8")
+        changed = bench.variant(text, 3)
+        compile(changed, file, "exec")
+        assert mark in changed
+        assert [line for line in changed.splitlines() if "variant 3 of" not in line] == text.splitlines()
