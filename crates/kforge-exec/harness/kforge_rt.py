@@ -550,7 +550,9 @@ def _compiler(names: tuple[str, ...], lang: str) -> str:
     if names == ("nvcc",):
         found = _nvcc()
         if found is None:
-            advice = 'install the CUDA toolkit or `pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl`, or use jit="nvrtc"'
+            advice = (
+                'install the CUDA toolkit or NVIDIA\'s wheels (`kforge doctor` names the command), or use jit="nvrtc"'
+            )
             raise BuildError(f"no compiler for lang={lang!r}: nvcc is neither on PATH nor in CUDA_HOME; {advice}")
         return found
     for name in names:
