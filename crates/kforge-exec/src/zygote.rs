@@ -20,7 +20,8 @@ use std::{
 };
 
 /// What the environment of cells is made of; nothing else of the user's environment gets in.
-const PASSED: [&str; 7] = ["LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", "SDKROOT"];
+const PASSED: [&str; 9] =
+    ["LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "KFORGE_NVCC", "ROCM_PATH", "SDKROOT"];
 
 const IMPORT_LIMIT_S: u64 = 180;
 

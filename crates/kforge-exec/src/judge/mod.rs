@@ -258,7 +258,7 @@ impl Session {
     /// A sandbox for hostile code, at the demanded level or not at all.
     fn enter(&mut self, role: Role) -> Result<Sandbox> {
         let folders = match role {
-            Role::Candidate => Folders::default(),
+            Role::Candidate => Folders { readable: toolkits(), writable: Vec::new() },
             Role::Baseline => {
                 Folders { readable: self.opened.search_path.clone(), writable: vec![self.inductor_cache()?] }
             }
@@ -301,6 +301,15 @@ impl Session {
 fn absent(options: &EvalOptions, what: &str) -> DeviceInfo {
     let note = format!("no GPU: {what} ahead of time for {}", options.arch);
     DeviceInfo { note, ..machine::cpu(options.threads) }
+}
+
+/// Where the user says that CUDA lies: a compiler there must be readable for those who build.
+fn toolkits() -> Vec<PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    // nvcc lies in `bin` of its toolkit.
+    let nvcc = std::env::var_os("KFORGE_NVCC").map(PathBuf::from);
+    let beside = nvcc.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_path_buf);
+    named.chain(beside).filter(|path| path.is_absolute() && path.parent().is_some()).collect()
 }
 
 /// Tries the sandbox without torch: what `doctor` and `--require-sandbox` go by.
