@@ -12,6 +12,10 @@ use std::{
     },
 };
 
+/// Only with `KFORGE_CASE`: the interpreter needs minutes for the first three, and the last one has to show TF32's errors
+/// at a reduction that is long enough for its tolerance.
+const LEFT_TO_A_GPU: [&str; 4] = ["attention", "depthwise_conv", "rotary", "linear_swish_tf32"];
+
 const ARCHITECTURE: &str = "-gencode=arch=compute_90a,code=sm_90a";
 
 /// `KFORGE_NVCC`, or the first nvcc on the path.
@@ -94,9 +98,11 @@ fn triton_examples_for_gpus_are_right_and_compile_without_one() {
     let (mut judged, mut wrong) = (0, String::new());
     for folder in example_folders() {
         let candidate = folder.join("triton.py");
-        if !candidate.exists()
-            || std::env::var("KFORGE_CASE").is_ok_and(|part| !folder.to_string_lossy().contains(&part))
-        {
+        let chosen = match std::env::var("KFORGE_CASE") {
+            Ok(part) => folder.to_string_lossy().contains(&part),
+            Err(_) => !LEFT_TO_A_GPU.iter().any(|name| folder.ends_with(name)),
+        };
+        if !candidate.exists() || !chosen {
             continue;
         }
         let problem = folder.join("problem.py");
