@@ -10,6 +10,7 @@ mod disassembly;
 mod instruction;
 mod ladder;
 mod loops;
+mod nvidia;
 mod operators;
 mod peaks;
 mod perf;
