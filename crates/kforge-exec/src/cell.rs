@@ -39,8 +39,10 @@ pub(crate) enum Op {
     Profile(u64),
     /// So many calls without outputs, while a profiler looks on.
     Repeat(u64),
-    /// Of an inspector: a report on what was built.
+    /// Of an inspector: a report on what was built, or a step of a tool.
     Inspect(u64),
+    /// Kernels on the GPU with their times, over so many calls.
+    Kernels(u64),
 }
 
 impl Op {
@@ -57,6 +59,7 @@ impl Op {
             Self::Profile(calls) => (9, calls),
             Self::Inspect(what) => (10, what),
             Self::Repeat(calls) => (11, calls),
+            Self::Kernels(calls) => (12, calls),
         }
     }
 }
@@ -303,6 +306,7 @@ fn describe(op: Op) -> &'static str {
         Op::Pin(_) => "placing threads",
         Op::Recheck => "looking at an output again",
         Op::Profile(_) => "profiling the reference",
+        Op::Kernels(_) => "profiling its kernels",
         Op::Inspect(_) => "looking at what was built",
     }
 }

@@ -28,3 +28,4 @@ pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
 pub use harness::runtime_source;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Session, probe_sandbox};
+pub use profile::ProfileOptions;

@@ -24,6 +24,7 @@ OP_PIN = 7
 OP_RECHECK = 8
 OP_PROFILE = 9
 OP_REPEAT = 11
+OP_KERNELS = 12
 # Of an inspector, which loads no candidate: compiler reports and disassembly of what was built.
 OP_INSPECT = 10
 

@@ -1,11 +1,7 @@
 //! Triton without a GPU: interpreted on the CPU for correctness, compiled ahead of time for what the compiler says.
 
 use super::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special};
-use crate::{
-    cell::Op,
-    error::Result,
-    referee::{OpenRequest, Referee},
-};
+use crate::{cell::Op, error::Result};
 use kforge_types::State;
 use std::time::Instant;
 
@@ -37,16 +33,7 @@ impl Session {
             return Ok(first);
         }
         observer.stage("trying the problem's own sizes");
-        let request = OpenRequest {
-            path: &self.problem_file,
-            contract: &self.options.contract,
-            store: &self.options.cache.join("truths"),
-            fresh: self.options.fresh,
-            reduced: false,
-            threads: self.options.threads,
-            limit_s: self.options.problem_timeout.as_secs(),
-        };
-        let (referee, opened) = Referee::open(&mut self.zygote, &request)?;
+        let (referee, opened) = self.open_again(false)?;
         let kept = (std::mem::replace(&mut self.referee, referee), std::mem::replace(&mut self.opened, opened));
         let at_reduced = outcome.restart();
         outcome.report = Some(self.opened.report.clone());

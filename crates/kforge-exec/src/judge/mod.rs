@@ -227,6 +227,20 @@ impl Session {
         Ok(sandbox)
     }
 
+    /// A second referee for the same problem, at its own sizes or at smaller ones.
+    pub(crate) fn open_again(&mut self, reduced: bool) -> Result<(Referee, Opened)> {
+        let request = OpenRequest {
+            path: &self.problem_file,
+            contract: &self.options.contract,
+            store: &self.options.cache.join("truths"),
+            fresh: self.options.fresh,
+            reduced,
+            threads: self.options.threads,
+            limit_s: self.options.problem_timeout.as_secs(),
+        };
+        Referee::open(&mut self.zygote, &request)
+    }
+
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
         SpecMaker { options: &self.options, opened: &self.opened, store: self.referee.store() }
     }

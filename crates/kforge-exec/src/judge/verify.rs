@@ -20,7 +20,7 @@ use std::{
 
 pub(crate) const OWN: &str = "own";
 const SLICE: &str = "slice";
-const CANDIDATE_FILE: &str = "candidate.py";
+pub(crate) const CANDIDATE_FILE: &str = "candidate.py";
 /// After how long an output is looked at again.
 const LATER: Duration = Duration::from_millis(25);
 

@@ -24,7 +24,7 @@ use crate::{
     cell::{Cell, Op, Slots},
     error::Result,
     judge::{
-        Observer, Session,
+        EvalOptions, Observer, Session,
         arm::{Arm, How},
         baseline::EAGER,
         outcome::Outcome,
@@ -66,6 +66,15 @@ const FEWEST_SAMPLES: u64 = 20;
 /// Where an inspector leaves its answers.
 const ANSWER_BYTES: usize = 32 << 20;
 
+/// What a profile is wanted for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProfileOptions {
+    /// The candidate's time where it was judged; else a few calls are timed.
+    pub time_us: Option<f64>,
+    /// Everything that a profiler can count instead of the chosen metrics, which takes much longer.
+    pub all_metrics: bool,
+}
+
 /// What perf looks at.
 struct Watched {
     perf: Perf,
@@ -82,10 +91,17 @@ struct Sampled {
 }
 
 impl Session {
-    /// Profiles one candidate. `time_us` is its time where it was judged; else a few calls are timed here.
+    /// Profiles one candidate.
     ///
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
-    pub fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
+    pub fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> Result<Profile> {
+        match gpu(&self.options) {
+            Some(device) => self.profile_on_gpu(&device, source, options, observer),
+            None => self.profile_on_cpu(source, options.time_us, observer),
+        }
+    }
+
+    fn profile_on_cpu(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
         let mut ladder = Ladder::default();
         if self.options.is_triton() {
             let reason = "the CPU profile reads compiled C++; kernels of this target are not run on their device here";
@@ -350,7 +366,11 @@ impl Session {
              attention exactly, one for each element of other operators",
             self.options.threads
         );
-        let report = Report { detail, found: vec![roofline::words(&roofline)], documents: Vec::new() };
+        let report = Report {
+            detail,
+            found: vec![roofline::words(&roofline, roofline::Limits::Measured)],
+            documents: Vec::new(),
+        };
         ladder.note(ROOFLINE, begun.elapsed().as_secs_f64(), Ok(report));
         roofline
     }
@@ -359,6 +379,11 @@ impl Session {
     fn least_bytes(&self) -> f64 {
         self.opened.variants.first().map_or(0.0, least_bytes)
     }
+}
+
+/// The device that a session's cells run on, as torch names it (`cuda:0`); none on a CPU.
+fn gpu(_options: &EvalOptions) -> Option<String> {
+    None
 }
 
 /// Notes what was sampled; parts of the time by function and loop.

@@ -1,6 +1,6 @@
 //! Who judges: the real evaluator, opened when the first candidate is there.
 
-use kforge_exec::{EvalOptions, Observer, Session};
+use kforge_exec::{EvalOptions, Observer, ProfileOptions, Session};
 use kforge_types::{EvalResult, Profile};
 use std::path::PathBuf;
 
@@ -65,7 +65,8 @@ impl Evaluator for LiveEvaluator {
     }
 
     fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile> {
-        let profile = self.session(observer)?.profile(source, time_us, observer);
+        let options = ProfileOptions { time_us, ..ProfileOptions::default() };
+        let profile = self.session(observer)?.profile(source, options, observer);
         if profile.is_err() {
             self.session = None;
         }

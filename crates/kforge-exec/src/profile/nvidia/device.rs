@@ -15,14 +15,14 @@ pub(super) struct Device {
     pub(super) memory_bus_bits: f64,
 }
 
-/// Limits as plain numbers.
+/// Limits as plain numbers, each for one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct GpuPeaks {
-    pub(crate) bytes_per_s: f64,
+pub(super) struct GpuPeaks {
+    pub(super) bytes: f64,
     /// Outside of tensor cores, in single precision.
-    pub(crate) fp32_per_s: Option<f64>,
+    pub(super) fp32: Option<f64>,
     /// In the lowest precision that the contract allows.
-    pub(crate) product_per_s: Option<f64>,
+    pub(super) products: Option<f64>,
 }
 
 /// The lowest multiply precision of a contract, as far as tensor cores tell them apart.
@@ -35,24 +35,20 @@ pub(super) enum Multiply {
 }
 
 impl Device {
-    pub(super) fn chip(&self) -> String {
-        format!("sm_{}{}", self.major, self.minor)
-    }
-
     /// At the highest clocks, which a GPU under load may not hold: the floor is then too low, never too high.
     pub(super) fn peaks(&self, multiply: Multiply) -> Option<GpuPeaks> {
-        let bytes_per_s = 2.0 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8.0;
+        let bytes = 2.0 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8.0;
         let ticks = self.multiprocessors * self.clock_khz * 1e3;
-        let fp32_per_s = lanes(self.major, self.minor).map(|lanes| 2.0 * lanes * ticks);
-        let product_per_s = match multiply {
-            Multiply::Plain => fp32_per_s,
-            other => tensor(self.major, self.minor, other).map(|operations| operations * ticks).or(fp32_per_s),
+        let fp32 = lanes(self.major, self.minor).map(|lanes| 2.0 * lanes * ticks);
+        let products = match multiply {
+            Multiply::Plain => fp32,
+            other => tensor(self.major, self.minor, other).map(|operations| operations * ticks).or(fp32),
         };
-        let sound = bytes_per_s.is_finite() && bytes_per_s > 1e9 && ticks.is_finite();
+        let sound = bytes.is_finite() && bytes > 1e9 && ticks.is_finite();
         sound.then_some(GpuPeaks {
-            bytes_per_s,
-            fp32_per_s: fp32_per_s.filter(|_| ticks > 0.0),
-            product_per_s: product_per_s.filter(|_| ticks > 0.0),
+            bytes,
+            fp32: fp32.filter(|_| ticks > 0.0),
+            products: products.filter(|_| ticks > 0.0),
         })
     }
 }
@@ -69,7 +65,7 @@ fn lanes(major: u32, minor: u32) -> Option<f64> {
 /// Dense operations of a multiprocessor's tensor cores in one tick, two for each multiply-add.
 fn tensor(major: u32, minor: u32, multiply: Multiply) -> Option<f64> {
     let half = match (major, minor) {
-        (7, _) | (8, 6 | 7 | 9) | (12, _) => 1024.0,
+        (7 | 12, _) | (8, 6 | 7 | 9) => 1024.0,
         (8, 0) => 2048.0,
         (9, _) => 4096.0,
         (10 | 11, _) => 8192.0,
@@ -104,18 +100,17 @@ mod tests {
     #[test]
     fn a_known_chip_has_its_data_sheet_figures() {
         let peaks = h200().peaks(Multiply::Half).unwrap();
-        assert!((peaks.bytes_per_s / 1e12 - 4.9).abs() < 0.1, "{peaks:?}");
-        assert!((peaks.fp32_per_s.unwrap() / 1e12 - 67.0).abs() < 1.0, "{peaks:?}");
+        assert!((peaks.bytes / 1e12 - 4.9).abs() < 0.1, "{peaks:?}");
+        assert!((peaks.fp32.unwrap() / 1e12 - 67.0).abs() < 1.0, "{peaks:?}");
         // 989 at the boost clock of the data sheet.
-        assert!((989.0..1100.0).contains(&(peaks.product_per_s.unwrap() / 1e12)), "{peaks:?}");
-        assert_eq!(h200().peaks(Multiply::Plain).unwrap().product_per_s, peaks.fp32_per_s);
-        assert_eq!(h200().chip(), "sm_90");
+        assert!((989.0..1100.0).contains(&(peaks.products.unwrap() / 1e12)), "{peaks:?}");
+        assert_eq!(h200().peaks(Multiply::Plain).unwrap().products, peaks.fp32);
     }
 
     #[test]
     fn what_is_not_known_is_not_made_up() {
         assert_eq!(Device::default().peaks(Multiply::Half), None);
         let newer = Device { major: 42, ..h200() };
-        assert_eq!(newer.peaks(Multiply::Half).unwrap().product_per_s, None);
+        assert_eq!(newer.peaks(Multiply::Half).unwrap().products, None);
     }
 }

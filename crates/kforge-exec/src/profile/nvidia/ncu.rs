@@ -138,13 +138,10 @@ fn number(text: &str, unit: &str) -> Option<f64> {
     let value: f64 = text.replace(',', "").trim().parse().ok()?;
     let first = unit.split('/').next().unwrap_or_default();
     let scale = match first {
-        "Kbyte" | "KB" => 1e3,
-        "Mbyte" | "MB" => 1e6,
-        "Gbyte" | "GB" => 1e9,
+        "Kbyte" | "KB" | "usecond" | "us" => 1e3,
+        "Mbyte" | "MB" | "msecond" | "ms" => 1e6,
+        "Gbyte" | "GB" | "second" | "s" => 1e9,
         "Tbyte" | "TB" => 1e12,
-        "usecond" | "us" => 1e3,
-        "msecond" | "ms" => 1e6,
-        "second" | "s" => 1e9,
         _ => 1.0,
     };
     let per = match unit.split('/').nth(1).unwrap_or_default() {

@@ -192,7 +192,7 @@ mod tests {
             let found = parse(text);
             assert!(found.values().all(|kernel| kernel.registers.is_none()), "{text} {found:?}");
         }
-        let many: String = (0..2000).map(|n| format!("Function f{n}:\nREG:1\n")).collect();
-        assert_eq!(parse(&many).len(), MOST_KERNELS);
+        let many: Vec<String> = (0..2000).map(|n| format!("Function f{n}:\nREG:1")).collect();
+        assert_eq!(parse(&many.join("\n")).len(), MOST_KERNELS);
     }
 }

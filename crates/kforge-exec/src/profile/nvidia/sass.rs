@@ -285,10 +285,10 @@ mod tests {
         {
             let _ = parse(text);
         }
-        let many: String = (0..2000).map(|n| format!("Function : f{n}\nNOP ;\n")).collect();
-        assert_eq!(parse(&many).len(), MOST_KERNELS);
-        let names: String = (0..9).map(|n| format!("HMMA.{} R0 ;\n", "x".repeat(5000 + n))).collect();
-        let found = parse(&format!("Function : f\n{names}"));
+        let many: Vec<String> = (0..2000).map(|n| format!("Function : f{n}\nNOP ;")).collect();
+        assert_eq!(parse(&many.join("\n")).len(), MOST_KERNELS);
+        let names: Vec<String> = (0..9).map(|n| format!("HMMA.{} R0 ;", "x".repeat(5000 + n))).collect();
+        let found = parse(&format!("Function : f\n{}", names.join("\n")));
         assert_eq!(found["f"].tensor.len(), 1);
     }
 }

@@ -1,0 +1,249 @@
+//! One vendor tool with the program that it starts, inside a candidate's sandbox.
+
+use crate::{
+    cell::{Cell, Op, Slots},
+    error::Result,
+    memory::Shared,
+    process::{find_program, run_bounded},
+    referee::InputSet,
+    sandbox::Sandbox,
+};
+use kforge_types::SandboxLevel;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+const START: u64 = 2;
+const COLLECT: u64 = 3;
+const CODE: u64 = 4;
+const ANSWER_BYTES: usize = 32 << 20;
+const START_LIMIT: Duration = Duration::from_mins(1);
+const CODE_LIMIT: Duration = Duration::from_mins(3);
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// A program of the vendor's on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    pub(super) version: String,
+}
+
+impl Program {
+    /// By the search path, then where its vendor puts it.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        folders.push("/usr/local/cuda/bin".into());
+        folders.push("/usr/local/cuda/compute-sanitizer".into());
+        let mut installed: Vec<PathBuf> = std::fs::read_dir("/opt/nvidia/nsight-compute")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        installed.sort();
+        folders.extend(installed.into_iter().rev());
+        let path = find_program(name, &folders)?;
+        let mut command = Command::new(&path);
+        command.arg("--version");
+        let said = run_bounded(&mut command, VERSION_LIMIT, 16 * 1024).map(|output| output.stdout_text());
+        Some(Self { version: version(&said.unwrap_or_default()), path })
+    }
+}
+
+/// `Version 2025.3.0.0 (build 36273991) (public-release)`, in the middle of other lines.
+fn version(said: &str) -> String {
+    let line = said.lines().find_map(|line| line.trim().strip_prefix("Version "));
+    line.and_then(|line| line.split_whitespace().next()).unwrap_or("of unknown version").to_owned()
+}
+
+/// How a tool is called.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Call {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) limit: Duration,
+}
+
+/// The candidate that runs under it.
+pub(super) struct Solo<'a> {
+    pub(super) spec: Value,
+    /// Of the sandbox's children.
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) inputs: &'a InputSet,
+    pub(super) input_bytes: usize,
+    pub(super) weights: &'a Shared,
+}
+
+/// What came of it. All texts were in hostile hands.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Ended {
+    pub(super) code: i64,
+    pub(super) timed_out: bool,
+    pub(super) seconds: f64,
+    pub(super) log: String,
+    pub(super) output: String,
+    pub(super) status: Status,
+    error: Option<String>,
+}
+
+/// What the candidate's process left behind.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    pub(super) stage: String,
+    pub(super) done: bool,
+    pub(super) error: String,
+}
+
+impl Ended {
+    /// How far the candidate came, where it did not come to its end.
+    pub(super) fn program(&self) -> String {
+        match &self.status {
+            Status { error, .. } if !error.is_empty() => error.clone(),
+            Status { stage, done: false, .. } if !stage.is_empty() => format!("it ended at `{stage}`: {}", self.output),
+            _ => self.output.clone(),
+        }
+    }
+}
+
+/// Code and resources of what was built.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Code {
+    pub(super) tool: String,
+    pub(super) files: Vec<CodeFile>,
+    pub(super) triton: Vec<super::resources::TritonKernel>,
+    /// Files with device code, read or not.
+    pub(super) found: usize,
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CodeFile {
+    pub(super) usage: String,
+    pub(super) sass: String,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    error: Option<String>,
+}
+
+/// A tool at work.
+pub(super) struct Running {
+    cell: Cell,
+    limit: Duration,
+}
+
+impl Running {
+    /// Starts it; the candidate imports torch and waits until `collect`.
+    pub(super) fn start(
+        sandbox: &mut Sandbox,
+        how: &Call,
+        solo: &Solo<'_>,
+    ) -> Result<std::result::Result<Self, String>> {
+        if sandbox.report.level < SandboxLevel::Full {
+            // Tools talk over network sockets, which nothing hostile gets outside of a network namespace of its own.
+            return Ok(Err("the sandbox has no network of its own here, without which no tool that uses sockets is \
+                           started; `kforge doctor` says what is missing"
+                .to_owned()));
+        }
+        let spec = json!({
+            "role": "inspector",
+            "tools": true,
+            "output_bytes": ANSWER_BYTES,
+            "tool": {
+                "program": how.program,
+                "arguments": how.arguments,
+                "log_option": "--log-file",
+                "environment": how.environment,
+                "limit_s": how.limit.as_secs(),
+            },
+            "solo": solo.spec,
+        });
+        let slots = Slots::new((solo.input_bytes, ANSWER_BYTES))?;
+        let mut cell = Cell::spawn(sandbox, &spec, &solo.environment, slots, &[solo.weights.fd()])?;
+        solo.inputs.reveal(cell.input.bytes_mut())?;
+        let started = ask::<Started>(&mut cell, sandbox, START, START_LIMIT)?;
+        Ok(started.and_then(|answer| answer.error.map_or(Ok(()), Err)).map(|()| Self { cell, limit: how.limit }))
+    }
+
+    /// Lets the candidate run, and waits for the end.
+    pub(super) fn collect(mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Ended, String>> {
+        let limit = self.limit + START_LIMIT;
+        let ended = ask::<Ended>(&mut self.cell, sandbox, COLLECT, limit)?;
+        Ok(ended.and_then(|ended| ended.error.clone().map_or(Ok(ended), Err)))
+    }
+}
+
+/// Reads what was built, by a process that loads none of it.
+pub(super) fn code(
+    sandbox: &mut Sandbox,
+    environment: &BTreeMap<String, String>,
+) -> Result<std::result::Result<Code, String>> {
+    let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
+    let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::new((4096, ANSWER_BYTES))?, &[])?;
+    let found = ask::<Code>(&mut cell, sandbox, CODE, CODE_LIMIT)?;
+    Ok(found.and_then(|code| code.error.clone().map_or(Ok(code), Err)))
+}
+
+fn ask<T: DeserializeOwned>(
+    cell: &mut Cell,
+    sandbox: &mut Sandbox,
+    what: u64,
+    limit: Duration,
+) -> Result<std::result::Result<T, String>> {
+    let length = match cell.ask(sandbox, Op::Inspect(what), limit, false)? {
+        Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
+        Err(verdict) => return Ok(Err(format!("the tool's process failed: {}", verdict.reason))),
+    };
+    let bytes = cell.output.bytes()[..length].to_vec();
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}")))
+}
+
+/// Keeps what a tool said where a developer can find it: with `KFORGE_KEEP_PROFILES` set to a folder.
+pub(super) fn keep_raw(name: &str, ended: &Ended) {
+    let Some(folder) = std::env::var_os("KFORGE_KEEP_PROFILES").filter(|folder| !folder.is_empty()) else { return };
+    let folder = Path::new(&folder);
+    let text = format!(
+        "code {} timed_out {} seconds {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
+        ended.code, ended.timed_out, ended.seconds, ended.status, ended.log, ended.output
+    );
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), text));
+    if let Err(error) = written {
+        tracing::warn!("what {name} said could not be kept: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_between_other_lines() {
+        let said =
+            "NVIDIA (R) Nsight Compute Command Line Profiler\nCopyright (c) 2018-2025\nVersion 2025.3.0.0 (build 1)\n";
+        assert_eq!(version(said), "2025.3.0.0");
+        assert_eq!(version(""), "of unknown version");
+    }
+
+    #[test]
+    fn how_far_the_candidate_came_is_said() {
+        let ended: Ended = serde_json::from_str(
+            r#"{"code": 1, "status": {"stage": "construct", "done": false, "error": ""}, "output": "x"}"#,
+        )
+        .unwrap();
+        assert_eq!(ended.program(), "it ended at `construct`: x");
+        let odd: Ended = serde_json::from_str(r#"{"status": {"error": "boom", "seconds": {}}}"#).unwrap();
+        assert_eq!(odd.program(), "boom");
+    }
+}
