@@ -7,9 +7,10 @@ use kforge_exec::{BaselineChoice, EvalOptions, ProfileOptions, Session, machine}
 use kforge_types::{Contract, Profile, SandboxLevel, Severity, State, Target};
 use std::{path::PathBuf, time::Duration};
 
-/// Say where a candidate's time goes and what stands in its way (target cpu/cpp).
+/// Say where a candidate's time goes and what stands in its way.
 ///
-/// Tries hardware counters, samples by clock, the compiler's vectorisation report, disassembly, torch's profiler on
+/// On an NVIDIA GPU it tries Nsight Compute on the candidate's own kernels, what the compiler gave them, their machine
+/// code, torch's profiler, and a roofline from the GPU's clocks and widths. On the CPU it tries hardware counters, samples by clock, the compiler's vectorisation report, disassembly, torch's profiler on
 /// the reference, and a roofline that is measured on this machine. Each either gives findings or the reason why it
 /// cannot, with what would mend that. The candidate runs in a sandbox; its verdict is the business of `kforge eval`.
 ///
@@ -22,6 +23,9 @@ pub(crate) struct ProfileArgs {
     problem: PathBuf,
     /// The candidate.
     candidate: PathBuf,
+    /// Accelerator and programming model (see `kforge targets`).
+    #[arg(long, default_value = "cpu/cpp")]
+    target: Target,
     /// Print the profile as one JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -76,7 +80,7 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
     let source = std::fs::read_to_string(&args.candidate)
         .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", args.candidate.display())))?;
-    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&target()))?)?);
+    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&args.target))?)?);
     if let Some(hard) = report.findings.iter().find(|finding| finding.severity == Severity::Hard) {
         let place = format!("{}:{}", args.candidate.display(), hard.line);
         printer.note(&format!("{place}: {}: {}; `kforge guard` says more", hard.rule, hard.message));
@@ -106,14 +110,9 @@ fn ran(profile: &Profile) -> bool {
     profile.sources.first().is_some_and(|source| source.had)
 }
 
-/// The one target that can be profiled so far.
-fn target() -> Target {
-    Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() }
-}
-
 fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let name = target();
-    let pack = target::find(&name)?;
+    let name = args.target.clone();
+    let pack = target::find(&name).map_err(|error| Usage(error.to_string()))?;
     let (python, cache) = python_and_cache(args.python.clone(), printer)?;
     let timeout = Duration::from_secs(args.timeout.max(1));
     Ok(EvalOptions {

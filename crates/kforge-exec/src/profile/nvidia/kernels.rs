@@ -41,6 +41,12 @@ impl Seen {
     pub(super) fn own(&self) -> Vec<String> {
         self.kernels.iter().map(|kernel| &kernel.name).filter(|name| !is_framework(name)).cloned().collect()
     }
+
+    /// The own kernel that takes longest.
+    pub(super) fn largest_own(&self) -> Option<&str> {
+        let own = self.kernels.iter().filter(|kernel| !is_framework(&kernel.name));
+        own.max_by(|a, b| f64::total_cmp(&a.us, &b.us)).map(|kernel| kernel.name.as_str())
+    }
 }
 
 pub(super) fn report(torch: &str, seen: &Seen, time_us: Option<f64>) -> Tried {
@@ -109,6 +115,7 @@ mod tests {
         assert!(texts[1].starts_with("60 % of the kernels' time is in kernels of the framework"), "{texts:?}");
         assert!(report.documents[0].1.contains("own        softmax"), "{}", report.documents[0].1);
         assert_eq!(seen().own(), ["softmax"]);
+        assert_eq!(seen().largest_own(), Some("softmax"));
     }
 
     #[test]

@@ -65,6 +65,8 @@ fn demangled(name: &str) -> Option<&str> {
 }
 
 fn declared(name: &str) -> Option<&str> {
+    // Hidden names are behind a parenthesis that is none of a parameter list.
+    let name = name.rsplit_once("(anonymous namespace)::").map_or(name, |(_, rest)| rest);
     let head = &name[..name.find(['<', '(']).unwrap_or(name.len())];
     let head = head.trim_end();
     let last = head.rsplit([' ', ':']).next()?;
@@ -110,6 +112,7 @@ mod tests {
             ("_Z7softmaxPKfPfi", "softmax"),
             ("_ZN3foo3barIfEEvPT_", "bar"),
             ("void foo::bar<float, 4>(float*, int)", "bar"),
+            ("void (anonymous namespace)::scale<4>(float*)", "scale"),
             ("gemm", "gemm"),
             ("_Z999x", "_Z999x"),
             ("_Z", "_Z"),
