@@ -60,8 +60,8 @@ def perform(what: int, folder: str, tool: tools.Tool) -> dict[str, Any]:
         return tool.start()
     if what == tools.COLLECT:
         return tool.collect()
-    if what == tools.CODE:
-        return tools.code(folder, os.environ["TRITON_CACHE_DIR"])
+    if what in (tools.RESOURCES, tools.SASS):
+        return tools.code(folder, os.environ["TRITON_CACHE_DIR"], sass=what == tools.SASS)
     return disassembly(folder)
 
 

@@ -5,6 +5,7 @@ Like the inspector this loads no candidate code. The program that a tool starts 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib.util
 import json
@@ -20,7 +21,8 @@ from typing import Any
 
 START = 2
 COLLECT = 3
-CODE = 4
+RESOURCES = 4
+SASS = 5
 
 _MOST_LOG = 8 * 1024 * 1024
 _MOST_OUTPUT = 16 * 1024
@@ -29,6 +31,7 @@ _MOST_CUBINS = 8
 _MOST_FILE = 256 * 1024 * 1024
 _MOST_CODE = 2 * 1024 * 1024
 _DUMP_S = 20
+_AT_ONCE = 4
 _BIT_OF_FILE = 16 * 1024 * 1024
 # Beyond this a region is only handed on by descriptor: the scratch folder lies in memory too.
 _MOST_COPIED = 256 * 1024 * 1024
@@ -113,8 +116,11 @@ class Tool:
         return answer
 
 
-def code(build: str, cache: str) -> dict[str, Any]:
-    """Resource usage and machine code of every kernel that was built, and what Triton says of its own."""
+def code(build: str, cache: str, sass: bool) -> dict[str, Any]:
+    """Of every kernel that was built its resources, and what Triton says of its own; or its machine code.
+
+    Two steps, since the first takes a moment and gives the names that a profiler is to look for.
+    """
     from .inspector import _files, _run, read_plain
 
     tool = cuobjdump()
@@ -128,16 +134,20 @@ def code(build: str, cache: str) -> dict[str, Any]:
             if isinstance(found, dict) and "target" in found and isinstance(found.get("name"), str):
                 keys = ("name", "shared", "num_warps", "num_stages")
                 triton.append({key: found[key] for key in keys if isinstance(found.get(key), (int, str))})
-    files = []
+    files: list[dict[str, Any]] = []
     version = ""
     if tool is not None:
         lines = _run([tool, "--version"], 10, 4096)[1].splitlines()
         version = next((line for line in lines if "release" in line), "cuobjdump")
-        for path in [*libraries, *cubins]:
-            returned, usage = _run([tool, "--dump-resource-usage", path], _DUMP_S, _MOST_CODE)
-            listed, sass = _run([tool, "-sass", path], _DUMP_S, 16 * _MOST_CODE)
-            if returned == 0 or listed == 0:
-                files.append({"name": os.path.basename(path)[:120], "usage": usage, "sass": slim(sass)[:_MOST_CODE]})
+        option, key = ("-sass", "sass") if sass else ("--dump-resource-usage", "usage")
+
+        def read(path: str) -> tuple[int, str]:
+            returned, text = _run([tool, option, path], _DUMP_S, 16 * _MOST_CODE)
+            return returned, (slim(text) if sass else text)[:_MOST_CODE]
+
+        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            texts = pool.map(read, [*libraries, *cubins])
+            files = [{key: text} for returned, text in texts if returned == 0]
     return {"tool": version, "files": files, "triton": triton, "found": len(libraries) + len(cubins)}
 
 

@@ -176,7 +176,35 @@ def test_only_libraries_with_device_code_and_plain_files_are_looked_at(tmp_path:
     (tmp_path / "link.cubin").symlink_to("/etc/passwd")
     (tmp_path / "k.json").write_text('{"name": "k", "target": {}, "shared": 5, "num_warps": [1]}')
     (tmp_path / "bad.json").write_text("{")
-    found = tools.code(str(tmp_path), str(tmp_path))
+    found = tools.code(str(tmp_path), str(tmp_path), sass=False)
     assert found["triton"] == [{"name": "k", "shared": 5}]
     assert found["files"] == []
     assert found["found"] == 0
+
+
+@pytest.mark.skipif(tools.cuobjdump() is None, reason="needs cuobjdump, which comes with Triton")
+def test_a_cubin_of_tritons_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triton = pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    source = tmp_path / "kernel.py"
+    source.write_text(
+        "import triton, triton.language as tl\n@triton.jit\ndef scale(x, n, B: tl.constexpr):\n"
+        "    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)\n"
+    )
+    names: dict[str, Any] = {}
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec("from kernel import scale", names)
+    made = triton.compiler.ASTSource(
+        fn=names["scale"],
+        signature={"x": "*fp32", "n": "i32", "B": "constexpr"},
+        constexprs={"B": 256},
+    )
+    triton.compile(made, target=triton.backends.compiler.GPUTarget("cuda", 90, 32))
+    usage = tools.code(str(tmp_path / "none"), str(tmp_path), sass=False)
+    assert usage["triton"][0]["name"] == "scale"
+    assert "Function scale:" in usage["files"][0]["usage"]
+    sass = tools.code(str(tmp_path / "none"), str(tmp_path), sass=True)
+    assert "Function : scale" in sass["files"][0]["sass"]
+    assert "STG.E" in sass["files"][0]["sass"]
+    assert "/*" not in sass["files"][0]["sass"]

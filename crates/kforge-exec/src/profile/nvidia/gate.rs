@@ -3,6 +3,7 @@
 use super::{
     sanitizer::{self, Ended, TOOLS},
     sass::Facts,
+    session::Built,
     tool::{self, Call, Program, Running},
 };
 use crate::{
@@ -106,8 +107,9 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<SanitizerReport> {
         observer.stage("checking memory and races with compute-sanitizer");
-        let built = self.read_code(&mut arm.sandbox)?;
-        let by_mbarrier = built.is_ok_and(|built| built.facts.values().any(Facts::synchronises_by_mbarrier));
+        let mut built = Built::default();
+        self.read_instructions(&mut arm.sandbox, &mut built)?;
+        let by_mbarrier = built.facts.values().any(Facts::synchronises_by_mbarrier);
         // The candidate's own process would only take memory from the tools.
         arm.sandbox.clear()?;
         let mut sandbox = arm.sandbox;

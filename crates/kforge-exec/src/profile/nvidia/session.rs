@@ -15,7 +15,7 @@ use super::{
     names, ncu,
     resources::{self, Resources},
     sass::{self, Facts, Wants},
-    tool::{self, Call, Program, Running, Solo},
+    tool::{self, Call, Part, Program, Running, Solo},
 };
 use crate::{
     cell::Op,
@@ -111,16 +111,15 @@ impl Session {
         }
         observer.stage("looking at what was built");
         let begun = Instant::now();
-        let built = self.read_code(&mut arm.sandbox)?;
-        let code_s = begun.elapsed().as_secs_f64();
+        let mut built = self.read_built(&mut arm.sandbox)?;
+        let mut code_s = begun.elapsed().as_secs_f64();
         observer.stage("profiling with Nsight Compute");
         let begun = Instant::now();
-        let found = built.as_ref().ok();
         let weights = self.spec_maker().weights()?;
         let mut asking = Program::find("ncu").map(|program| {
             let chip = format!("{} {}", self.options.arch, self.device.name);
             let kept = Kept::open(&self.options.cache, &chip, &program.version);
-            let pattern = found.and_then(|built| names::pattern(&built.own));
+            let pattern = built.as_ref().ok().and_then(|built| names::pattern(&built.own));
             Asking { program, chip, kept, pattern, everything: options.all_metrics }
         });
         let running = match (&asking, weights.first()) {
@@ -129,6 +128,12 @@ impl Session {
             }
             _ => None,
         };
+        // From here on the profiler's process imports torch.
+        if let Ok(built) = &mut built {
+            let begun = Instant::now();
+            self.read_instructions(&mut arm.sandbox, built)?;
+            code_s += begun.elapsed().as_secs_f64();
+        }
         let seen_begun = Instant::now();
         let seen = kernels_of(&mut arm)?;
         let seen_s = seen_begun.elapsed().as_secs_f64();
@@ -147,7 +152,7 @@ impl Session {
                 };
                 let detail = format!("Nsight Compute {}, cold caches, clocks as they are", asking.program.version);
                 let empty = Built::default();
-                let built = found.unwrap_or(&empty);
+                let built = built.as_ref().unwrap_or(&empty);
                 log.and_then(|log| {
                     counters::report(&detail, &log, &built.own, &built.facts, &scene, &asking.kept.absent)
                 })
@@ -162,29 +167,33 @@ impl Session {
         Ok(ladder.finish(roofline))
     }
 
-    pub(super) fn read_code(&mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Built, String>> {
+    /// Names and resources of what was built.
+    pub(super) fn read_built(&mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Built, String>> {
         let environment = self.spec_maker().environment(sandbox.scratch(), None);
-        Ok(tool::code(sandbox, &environment)?.map(|code| {
+        Ok(tool::code(sandbox, &environment, Part::Resources)?.map(|code| {
             let mut built = Built { triton: code.triton, tool: code.tool, ..Built::default() };
-            for file in &code.files {
-                // Newest first: of several builds of one kernel the last is the one that ran.
-                for (name, found) in resources::parse(&file.usage) {
-                    built.resources.entry(name).or_insert(found);
-                }
-                for (name, found) in sass::parse(&file.sass) {
-                    built.facts.entry(name).or_insert(found);
-                }
+            // Newest first: of several builds of one kernel the last is the one that ran.
+            for (name, found) in code.files.iter().flat_map(|file| resources::parse(&file.usage)) {
+                built.resources.entry(name).or_insert(found);
             }
-            let triton = built.triton.iter().map(|kernel| kernel.name.clone());
-            let listed = built.resources.keys().chain(built.facts.keys()).cloned();
-            built.own = listed.chain(triton).collect();
+            built.own = built.resources.keys().cloned().chain(built.triton.iter().map(|k| k.name.clone())).collect();
             built.own.sort();
             built.own.dedup();
-            if code.found > code.files.len() && built.tool.is_empty() {
+            if code.found > 0 && built.tool.is_empty() {
                 built.missing = Some("cuobjdump is not there; it comes with the CUDA toolkit and with Triton");
             }
             built
         }))
+    }
+
+    /// Adds what its instructions are.
+    pub(super) fn read_instructions(&mut self, sandbox: &mut Sandbox, built: &mut Built) -> Result<()> {
+        let environment = self.spec_maker().environment(sandbox.scratch(), None);
+        let code = tool::code(sandbox, &environment, Part::Sass)?.unwrap_or_default();
+        for (name, found) in code.files.iter().flat_map(|file| sass::parse(&file.sass)) {
+            built.facts.entry(name).or_insert(found);
+        }
+        Ok(())
     }
 
     /// Starts a tool with the candidate under it.

@@ -21,7 +21,8 @@ use std::{
 
 const START: u64 = 2;
 const COLLECT: u64 = 3;
-const CODE: u64 = 4;
+const RESOURCES: u64 = 4;
+const SASS: u64 = 5;
 const ANSWER_BYTES: usize = 32 << 20;
 const START_LIMIT: Duration = Duration::from_mins(1);
 const CODE_LIMIT: Duration = Duration::from_mins(3);
@@ -192,14 +193,25 @@ impl Running {
     }
 }
 
+/// Which part of what was built is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Names and resources: a moment.
+    Resources,
+    /// The instructions.
+    Sass,
+}
+
 /// Reads what was built, by a process that loads none of it.
 pub(super) fn code(
     sandbox: &mut Sandbox,
     environment: &BTreeMap<String, String>,
+    part: Part,
 ) -> Result<std::result::Result<Code, String>> {
     let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
     let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::new((4096, ANSWER_BYTES))?, &[])?;
-    let found = ask::<Code>(&mut cell, sandbox, CODE, CODE_LIMIT)?;
+    let what = if part == Part::Sass { SASS } else { RESOURCES };
+    let found = ask::<Code>(&mut cell, sandbox, what, CODE_LIMIT)?;
     Ok(found.and_then(|code| code.error.clone().map_or(Ok(code), Err)))
 }
 
