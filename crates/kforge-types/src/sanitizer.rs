@@ -1,5 +1,6 @@
 //! What a memory and race checker says of a candidate.
 
+use crate::{Kind, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,12 @@ impl SanitizerReport {
             .collect();
         (!told.is_empty()).then(|| format!("compute-sanitizer, at {}: {}", self.sizes, told.join("; ")))
     }
+
+    /// The verdict on a candidate that is to go back.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.digest().map(|digest| Verdict::of(Kind::Sanitizer, digest))
+    }
 }
 
 impl std::fmt::Display for SanitizerError {
@@ -110,7 +117,9 @@ mod tests {
             "compute-sanitizer, at reduced sizes: memcheck: Invalid __global__ read of size 4 bytes in kernel scale at \
              kernel.cu:6 by thread (255,0,0) in block (3,0,0): Address 0x7f is out of bounds (2 more)"
         );
+        assert_eq!(report(false).verdict().unwrap().state, crate::State::RuntimeError);
         assert_eq!(report(true).digest(), None);
+        assert_eq!(report(true).verdict(), None);
         assert_eq!(SanitizerReport::default().digest(), None);
     }
 }

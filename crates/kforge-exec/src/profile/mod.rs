@@ -101,6 +101,12 @@ impl Session {
         }
     }
 
+    /// Whether cells run on a GPU, where a sanitizer can check them.
+    #[must_use]
+    pub fn runs_on_gpu(&self) -> bool {
+        gpu(&self.options).is_some()
+    }
+
     fn profile_on_cpu(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
         let mut ladder = Ladder::default();
         if self.options.is_triton() {

@@ -185,7 +185,7 @@ pub(super) fn denied(log: &Log, output: &str, timed_out: bool, limit_s: u64) -> 
     let has = |text: &str| said.contains(text);
     if has("ERR_NVGPUCTRPERM") {
         return "this user may not read the GPU's counters (ERR_NVGPUCTRPERM): load the nvidia kernel module with \
-                NVreg_RestrictProfilingToAdminUsers=0, or, in a container, give it CAP_SYS_ADMIN"
+                NVreg_RestrictProfilingToAdminUsers=0; to be root does not help, since candidates run without rights"
             .to_owned();
     }
     if has("LibraryNotLoaded") || has("Cuda driver is not compatible") || has("driver is not compatible") {
