@@ -63,7 +63,7 @@ class Tool:
         with open(self._path("spec.json"), "w", encoding="utf-8") as file:
             json.dump(solo, file)
         harness = os.path.dirname(os.path.abspath(__file__))
-        program = [sys.executable, "-I", "-X", "utf8", os.path.join(harness, "solo.py"), self._path("spec.json")]
+        program = [sys.executable, "-IB", "-X", "utf8", os.path.join(harness, "solo.py"), self._path("spec.json")]
         log = [tool["log_option"], self._path("tool.log")]
         for fd in (in_fd, weights_fd):
             if fd >= 0:

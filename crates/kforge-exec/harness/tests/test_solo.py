@@ -75,7 +75,7 @@ def spec_of(folder: Path, source: str = CANDIDATE) -> dict[str, Any]:
 
 def solo(folder: Path, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     (folder / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-I", "-X", "utf8", str(HARNESS / "solo.py"), str(folder / "spec.json")]
+    command = [sys.executable, "-IB", "-X", "utf8", str(HARNESS / "solo.py"), str(folder / "spec.json")]
     subprocess.run(command, cwd=folder, check=False, timeout=120, **more)
     told: dict[str, Any] = json.loads((folder / "status.json").read_text())
     return told
