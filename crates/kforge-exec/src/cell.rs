@@ -43,8 +43,10 @@ pub(crate) enum Op {
     Repeat(u64),
     /// On a GPU: so many replays of a call as one CUDA graph.
     Graph(u64),
-    /// Of an inspector: a report on what was built.
+    /// Of an inspector: a report on what was built, or a step of a tool.
     Inspect(u64),
+    /// Kernels on the GPU with their times, over so many calls.
+    Kernels(u64),
 }
 
 impl Op {
@@ -62,6 +64,7 @@ impl Op {
             Self::Inspect(what) => (10, what),
             Self::Repeat(calls) => (11, calls),
             Self::Graph(replays) => (12, replays),
+            Self::Kernels(calls) => (13, calls),
         }
     }
 }
@@ -289,6 +292,7 @@ fn describe(op: Op) -> &'static str {
         Op::Pin(_) => "placing threads",
         Op::Recheck => "looking at an output again",
         Op::Profile(_) => "profiling the reference",
+        Op::Kernels(_) => "profiling its kernels",
         Op::Inspect(_) => "looking at what was built",
     }
 }

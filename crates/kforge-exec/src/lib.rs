@@ -31,3 +31,4 @@ pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
 pub use harness::runtime_source;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Place, Session, probe_sandbox};
+pub use profile::ProfileOptions;

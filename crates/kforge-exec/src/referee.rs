@@ -216,6 +216,16 @@ impl Referee {
         }
     }
 
+    /// Copies the inputs of `set` to shared memory, from wherever they lie.
+    pub(crate) fn copy_inputs(&mut self, set: &InputSet, into: &mut Shared) -> Result<()> {
+        if !set.file.as_os_str().is_empty() {
+            return set.reveal(into.bytes_mut());
+        }
+        let message = json!({"do": "export", "id": set.id});
+        let _: Value = ask(&mut self.channel, &message, &[into.fd()], self.limit_s, "working on the device")?;
+        Ok(())
+    }
+
     pub(crate) fn lay(&mut self, lane: u64, set: &InputSet, cold: bool) -> Result<()> {
         self.at_desk(&json!({"do": "lay", "lane": lane, "id": set.id, "cold": cold})).map(|_| ())
     }

@@ -86,7 +86,9 @@ impl Sandbox {
             .prefix("cell-")
             .tempdir_in(scratch_root)
             .map_err(ExecError::io(format!("cannot create a scratch folder in {}", scratch_root.display())))?;
-        let programs: Vec<String> = seccomp::programs().iter().map(|program| STANDARD.encode(program)).collect();
+        let programs = |whose: seccomp::For| -> Vec<String> {
+            seccomp::programs(whose).iter().map(|program| STANDARD.encode(program)).collect()
+        };
         let (mut channel, pid) = zygote.fork(&json!({
             "role": "supervisor",
             "policy": {
@@ -96,7 +98,8 @@ impl Sandbox {
                 "process_limit": limits.processes,
                 "readable": folders.readable,
                 "writable": folders.writable,
-                "seccomp": programs,
+                "seccomp": programs(seccomp::For::Cells),
+                "tool_seccomp": programs(seccomp::For::Tools),
                 "namespaces": namespaces,
                 "gpu": limits.gpu,
             },

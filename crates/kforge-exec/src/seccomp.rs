@@ -47,13 +47,22 @@ fn numbers() -> Option<Numbers> {
     }
 }
 
+/// Whose filter it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Whoever loads hostile code, and nothing else.
+    Cells,
+    /// A profiler with what it starts: they talk over network sockets, in a network namespace of their own.
+    Tools,
+}
+
 /// The compiled programs as bytes; empty where this architecture has no table, which lowers the sandbox level.
 #[must_use]
-pub(crate) fn programs() -> Vec<Vec<u8>> {
+pub(crate) fn programs(whose: For) -> Vec<Vec<u8>> {
     if !cfg!(target_os = "linux") {
         return Vec::new();
     }
-    let mut programs = numbers().and_then(|numbers| compile(&numbers).ok()).unwrap_or_default();
+    let mut programs = numbers().and_then(|numbers| compile(&numbers, whose).ok()).unwrap_or_default();
     if cfg!(target_arch = "x86_64") && !programs.is_empty() {
         programs.push(refuse_x32());
     }
@@ -75,10 +84,12 @@ fn refuse_x32() -> Vec<u8> {
     bytes
 }
 
-fn compile(numbers: &Numbers) -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
+fn compile(numbers: &Numbers, whose: For) -> Result<Vec<Vec<u8>>, seccompiler::BackendError> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = numbers.refused.iter().map(|&n| (n, Vec::new())).collect();
-    let not_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, AF_UNIX)?;
-    refused.insert(numbers.socket, vec![SeccompRule::new(vec![not_unix])?]);
+    if whose == For::Cells {
+        let not_unix = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, AF_UNIX)?;
+        refused.insert(numbers.socket, vec![SeccompRule::new(vec![not_unix])?]);
+    }
     let mut namespaces = Vec::new();
     for flag in CLONE_NEW {
         let bit = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(flag), flag)?;
@@ -113,8 +124,11 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn all_programs_compile_to_whole_instructions() {
-        let programs = programs();
-        assert_eq!(programs.len(), if cfg!(target_arch = "x86_64") { 3 } else { 2 });
-        assert!(programs.iter().all(|program| !program.is_empty() && program.len() % 8 == 0));
+        for whose in [For::Cells, For::Tools] {
+            let programs = programs(whose);
+            assert_eq!(programs.len(), if cfg!(target_arch = "x86_64") { 3 } else { 2 });
+            assert!(programs.iter().all(|program| !program.is_empty() && program.len() % 8 == 0));
+        }
+        assert_ne!(programs(For::Cells), programs(For::Tools));
     }
 }

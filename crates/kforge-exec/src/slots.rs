@@ -55,6 +55,14 @@ impl Slots {
         }
     }
 
+    /// The inputs of a set that may lie on a device, as a copy here.
+    pub(crate) fn lay_copy(&mut self, referee: &mut Referee, set: &InputSet) -> Result<()> {
+        match self {
+            Self::Host { input, .. } => referee.copy_inputs(set, input),
+            Self::Device { .. } => Err(ExecError::harness("a copy was wanted on a device")),
+        }
+    }
+
     /// Copies the output to where no cell reaches it; false where it was still being written.
     pub(crate) fn take(&mut self, referee: &mut Referee) -> Result<bool> {
         match self {

@@ -8,6 +8,7 @@ mod finding;
 mod hash;
 mod profile;
 mod result;
+mod sanitizer;
 mod stats;
 mod target;
 mod verdict;
@@ -20,6 +21,7 @@ pub use result::{
     Baseline, BaselineRef, Check, DeviceInfo, EvalResult, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
     Timing, Versions,
 };
+pub use sanitizer::{SanitizerError, SanitizerReport, SanitizerTool};
 pub use stats::{Interval, Summary, median, quantile, ratio_of_medians};
 pub use target::{ParseTargetError, Target};
 pub use verdict::{Evidence, Kind, State, Verdict};

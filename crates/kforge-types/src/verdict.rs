@@ -108,6 +108,8 @@ pub enum Kind {
     Sandbox,
     /// Its process answered with something that is not an answer.
     Protocol,
+    /// A memory or race checker found an error in its kernels.
+    Sanitizer,
     // mismatch
     /// Not a plain tensor (a subclass, a lazy object, a number).
     Type,
@@ -172,7 +174,8 @@ impl Kind {
             | Self::ProcessLimit
             | Self::DiskLimit
             | Self::Sandbox
-            | Self::Protocol => State::RuntimeError,
+            | Self::Protocol
+            | Self::Sanitizer => State::RuntimeError,
             Self::Type
             | Self::Structure
             | Self::Shape

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import inspect
 import json
 import mmap
@@ -23,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import audit, home, layout, wire
+from . import audit, home, layout, modules, wire
 from .align import align
 from .failure import Failure, classify
 from .outputs import deliver, recheck
@@ -154,6 +153,8 @@ class _Cell:
             return self._compile_launches() if self._spec["aot"] else self._keep_launches()
         if request.op == wire.OP_PROFILE:
             return self._profile(request.argument)
+        if request.op == wire.OP_KERNELS:
+            return self._kernels(request.argument)
         self.stage = "forward"
         if request.op == wire.OP_AUDIT:
             return self._audited_call()
@@ -173,28 +174,12 @@ class _Cell:
             sys.modules[module.__name__] = module
             exec(compile(source, filename, "exec"), module.__dict__)
             return module
-        path = os.path.join(os.getcwd(), filename)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(source)
-        found = importlib.util.spec_from_file_location("kforge_candidate", path)
-        if found is None or found.loader is None:
-            raise Failure("import", f"{filename} cannot be loaded as a module")
-        module = importlib.util.module_from_spec(found)
-        sys.modules[module.__name__] = module
-        found.loader.exec_module(module)
-        return module
+        return modules.load_candidate(source, filename)
 
     def _class(self) -> Any:
-        names = ("Model",) if self._spec["role"] == "baseline" else ("NewModel", "ModelNew")
-        for name in names:
-            found = getattr(self._module, name, None)
-            if found is not None:
-                if not (isinstance(found, type) and issubclass(found, nn.Module)):
-                    raise Failure("no_class", f"{name} is not a class derived from torch.nn.Module")
-                return found
-        raise Failure(
-            "no_class", "the file defines neither `class NewModel(nn.Module)` nor `class ModelNew(nn.Module)`"
-        )
+        if self._module is None:
+            raise Failure("import", "nothing was imported")
+        return modules.find_class(self._module, baseline=self._spec["role"] == "baseline")
 
     def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
         model = self._new_model(variant)
@@ -287,6 +272,12 @@ class _Cell:
         from . import operators
 
         return "ok", 0, self.write_detail(operators.report(self._model, self._current.arguments, calls)), 0
+
+    def _kernels(self, calls: int) -> tuple[str, int, int, int]:
+        """Of whatever is constructed: the kernels on the GPU that its calls launch."""
+        from . import operators
+
+        return "ok", 0, self.write_detail(operators.kernels(self._model, self._current.arguments, calls)), 0
 
     def _keep_launches(self) -> tuple[str, int, int, int]:
         """In the interpreting cell: what was launched, for the compiling one in the same scratch."""

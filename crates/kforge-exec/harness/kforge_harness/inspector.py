@@ -1,4 +1,4 @@
-"""Looks at what a candidate built, inside its sandbox: compiler reports and disassembly.
+"""Looks at what a candidate built, inside its sandbox: compiler reports, disassembly, vendor tools.
 
 No candidate code is loaded here, but every file that is read was written by one: files are opened without following
 links, sizes and times are bounded, and what comes out is hostile text. The command that built a library is run again
@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-from . import wire
+from . import tools, wire
 
 REPORT = 0
 DISASSEMBLE = 1
@@ -39,10 +39,11 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
     """Serves requests until kforge closes the channel; each answer is JSON in the output region, its length in `a`."""
     channel = socket.socket(fileno=fds[0])
     region = mmap.mmap(fds[2], spec["output_bytes"])
+    tool = tools.Tool(spec, fds)
     channel.send(wire.reply(0, "ready"))
     while (request := wire.read_request(channel)) is not None:
         try:
-            answer = perform(request.argument, os.environ["KFORGE_BUILD_DIR"])
+            answer = perform(request.argument, os.environ["KFORGE_BUILD_DIR"], tool)
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         data = json.dumps(answer).encode()
@@ -52,8 +53,16 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
         channel.send(wire.reply(request.nonce, "ok", 0, len(data)))
 
 
-def perform(what: int, folder: str) -> dict[str, Any]:
-    return {"builds": reports(folder)} if what == REPORT else disassembly(folder)
+def perform(what: int, folder: str, tool: tools.Tool) -> dict[str, Any]:
+    if what == REPORT:
+        return {"builds": reports(folder)}
+    if what == tools.START:
+        return tool.start()
+    if what == tools.COLLECT:
+        return tool.collect()
+    if what in (tools.RESOURCES, tools.SASS):
+        return tools.code(folder, os.environ["TRITON_CACHE_DIR"], sass=what == tools.SASS)
+    return disassembly(folder)
 
 
 def reports(folder: str) -> list[dict[str, Any]]:

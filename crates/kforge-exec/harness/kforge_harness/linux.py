@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import socket
+import struct
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
@@ -90,6 +92,15 @@ def drop_capabilities() -> None:
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(empty)), "capset")
 
 
+def loopback_up() -> None:
+    """In a network namespace of one's own; the interface is there, but down."""
+    import fcntl
+
+    set_flags, up = 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sh22x", b"lo", up))
+
+
 class _SockFprog(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
@@ -127,9 +138,9 @@ class _PathBeneath(ctypes.Structure):
 class Landlock:
     """A rule set under construction. A path that cannot be opened is left out: what is not named is refused."""
 
-    def __init__(self, abi: int) -> None:
+    def __init__(self, abi: int, allow_tcp: bool = False) -> None:
         self._every = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
-        tcp = 3 if abi >= 4 else 0
+        tcp = 3 if abi >= 4 and not allow_tcp else 0
         scoped = 3 if abi >= 6 else 0
         attributes = (ctypes.c_uint64 * 3)(self._every, tcp, scoped)
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8

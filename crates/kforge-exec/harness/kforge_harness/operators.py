@@ -1,4 +1,4 @@
-"""What the reference does, operator by operator: time, bytes and floating-point operations. For the profile only."""
+"""What a module does: operators with time, bytes and floating-point operations; kernels on a GPU. For the profile only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from . import gpu
 from .audit import _NOT_COMPUTING
 from .modes import Watch
 
 _MOST = 12
+_MOST_KERNELS = 60
+_LONGEST_NAME = 300
 
 
 class Tally(Watch):
@@ -69,21 +72,56 @@ def _product_flops(model: Any, arguments: Callable[[], list[Any]]) -> dict[str, 
 def _timed(model: Any, arguments: Callable[[], list[Any]], calls: int, tally: Tally) -> list[dict[str, Any]]:
     from torch.profiler import ProfilerActivity, profile
 
+    on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in tree_leaves(arguments()))
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with torch.inference_mode():
         model(*arguments())
-        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        with profile(activities=activities) as profiler:
             for _ in range(max(calls, 1)):
                 model(*arguments())
+            if on_gpu:
+                torch.cuda.synchronize()
+    # On a GPU an operator's time is that of its kernels; what the host did meanwhile is launching.
+    used = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     rows: list[dict[str, Any]] = [
         {
             "name": str(event.key)[:80],
-            "self_us": float(event.self_cpu_time_total) / max(calls, 1),
+            "self_us": float(getattr(event, used)) / max(calls, 1),
             "calls": float(event.count) / max(calls, 1),
             "bytes": tally.bytes.get(str(event.key).removeprefix("aten::")),
         }
         for event in profiler.key_averages()
-        if event.self_cpu_time_total > 0 and "profiler" not in str(event.key).lower()
+        if getattr(event, used) > 0
+        and "profiler" not in str(event.key).lower()
+        and (not on_gpu or "cpu" in str(event.device_type).lower())
     ]
     total = sum(row["self_us"] for row in rows) or 1.0
     rows.sort(key=lambda row: -row["self_us"])
     return [{**row, "share": row["self_us"] / total} for row in rows[:_MOST]]
+
+
+def kernels(model: Any, arguments: Callable[[], list[Any]], calls: int) -> str:
+    """Kernels on the GPU with their times and launches in one call, as one JSON object."""
+    made: dict[str, Any] = {"device": gpu.properties(), "kernels": [], "error": None}
+    calls = max(calls, 1)
+    try:
+        from torch.profiler import ProfilerActivity, profile
+
+        with torch.inference_mode(), profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for _ in range(calls):
+                model(*arguments())
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+        rows = [event for event in profiler.key_averages() if "cuda" in str(event.device_type).lower()]
+        rows.sort(key=lambda event: -float(event.self_device_time_total))
+        made["kernels"] = [
+            {
+                "name": str(event.key)[:_LONGEST_NAME],
+                "us": float(event.self_device_time_total) / calls,
+                "launches": float(event.count) / calls,
+            }
+            for event in rows[:_MOST_KERNELS]
+        ]
+    except Exception as error:  # a profile without it is better than none
+        made["error"] = f"{type(error).__name__}: {error}"[:300]
+    return json.dumps(made)

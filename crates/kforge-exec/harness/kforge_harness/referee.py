@@ -25,7 +25,7 @@ from .sets import Reference
 from .store import Store
 from .truth import Band
 
-_FORM = 3  # of what is kept in a store, and of how its bands were found
+_FORM = 4  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
@@ -46,7 +46,7 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
             elif referee is None:
                 raise ProblemError("no problem is loaded")
             elif referee.desk is not None and request["do"] in referee_gpu.WORDS:
-                answer, passed = referee.desk.perform(request)
+                answer, passed = referee.desk.perform(request, attached)
             else:
                 answer = referee.perform(request, attached)
         except ProblemError as error:

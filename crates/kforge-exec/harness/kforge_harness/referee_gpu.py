@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from .shelf import DeviceShelf
 
 _SHELF_SHARE = 0.3  # of the device's memory, for sets that are kept at hand
 
-WORDS = frozenset({"lane", "lay", "take", "unchanged", "still_there", "wipe", "alive", "device"})
+WORDS = frozenset({"lane", "lay", "export", "take", "unchanged", "still_there", "wipe", "alive", "device"})
 
 
 def shelf() -> DeviceShelf:
@@ -28,7 +30,7 @@ class Desk:
         self._flush = Flush(self._facts["l2_bytes"])
         self._lanes: list[Lane] = []
 
-    def perform(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    def perform(self, request: dict[str, Any], attached: list[int]) -> tuple[dict[str, Any], list[int]]:
         """An answer, and descriptors that go with it and are then no longer needed here."""
         word = request["do"]
         if word == "lane":
@@ -38,6 +40,12 @@ class Desk:
             return {"lane": len(self._lanes) - 1}, lane.files
         if word == "alive":
             torch.ones(1024, device="cuda").sum().item()
+            return {"done": True}, []
+        if word == "export":
+            region = self._region(request["id"])
+            with mmap.mmap(attached[0], 0) as mapped:
+                torch.frombuffer(mapped, dtype=torch.uint8, count=region.numel()).copy_(region)
+            os.close(attached[0])
             return {"done": True}, []
         if word == "device":
             return self._describe(), []

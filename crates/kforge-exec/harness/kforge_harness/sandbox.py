@@ -38,6 +38,7 @@ class Policy:
     readable: list[str]
     writable: list[str]
     seccomp: list[bytes]
+    tool_seccomp: list[bytes]
     namespaces: bool
     gpu: bool
 
@@ -51,6 +52,7 @@ class Policy:
             readable=message["readable"],
             writable=message["writable"],
             seccomp=[base64.b64decode(program) for program in message["seccomp"]],
+            tool_seccomp=[base64.b64decode(program) for program in message["tool_seccomp"]],
             namespaces=message["namespaces"],
             gpu=message["gpu"],
         )
@@ -115,8 +117,13 @@ def furnish(policy: Policy, enforced: Enforced) -> None:
         enforced.missing.append(f"fresh /proc: {error.strerror or error}")
 
 
-def confine(policy: Policy, enforced: Enforced) -> None:
-    """In the child that will load hostile code, as the last thing before it does."""
+def confine(policy: Policy, enforced: Enforced, tools: bool = False) -> None:
+    """In the child that will load hostile code, as the last thing before it does.
+
+    With `tools` it may use network sockets, because profilers talk to what they started over the loopback interface.
+    That is no way out of a network namespace of its own, and without one it is not given.
+    """
+    tools = tools and enforced.namespaces
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, policy.scratch_bytes)
     if not policy.gpu:  # the driver reserves address space for all of the device's memory; the supervisor counts pages
@@ -132,7 +139,7 @@ def confine(policy: Policy, enforced: Enforced) -> None:
         linux.drop_capabilities()
     abi = linux.landlock_abi()
     if abi >= 1:
-        rules = linux.Landlock(abi)
+        rules = linux.Landlock(abi, allow_tcp=tools)
         for path in (*_READABLE, *policy.readable, *python_folders()):
             rules.allow(path, write=False)
         private = ("/dev/shm",) if enforced.namespaces else ()  # elsewhere it is the machine's own
@@ -141,7 +148,7 @@ def confine(policy: Policy, enforced: Enforced) -> None:
         if policy.gpu:
             _allow_gpu(rules)
         rules.enforce()
-    for program in policy.seccomp:
+    for program in policy.tool_seccomp if tools else policy.seccomp:
         linux.install_seccomp(program)
 
 

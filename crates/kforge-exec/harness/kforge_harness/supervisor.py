@@ -6,6 +6,7 @@ them, and ends them all. In its own pid namespace it is process 1, so that its e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -114,6 +115,9 @@ class _Supervisor:
         return True
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        if message["spec"].get("tools") and self._enforced.namespaces:
+            with contextlib.suppress(OSError):  # the tool will say what it misses
+                linux.loopback_up()
         pid = os.fork()
         if pid:
             for fd in fds:
@@ -145,7 +149,7 @@ class _Supervisor:
         os.environ.update(message["env"])
         tempfile.tempdir = None  # found out at import, in the zygote; to be found out anew from TMPDIR
         os.chdir(scratch)
-        sandbox.confine(self._policy, self._enforced)
+        sandbox.confine(self._policy, self._enforced, tools=bool(message["spec"].get("tools")))
         if message["spec"]["role"] == "inspector":
             from . import inspector
 

@@ -22,7 +22,7 @@ from .modes import Watch
 from .problem import Drawn, forward
 
 UNIT = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
-TAU = {"fp64": 1e-12, "fp32": 2e-5, "tf32": 1e-3, "fp16": 4e-3, "bf16": 3e-2, "fp8": 0.25}
+TAU = {"fp64": 1e-12, "fp32": 2e-5, "tf32": 4e-3, "fp16": 4e-3, "bf16": 3e-2, "fp8": 0.25}
 LOWER = {"fp64": "fp32", "fp32": "tf32", "tf32": "bf16", "fp16": "bf16", "bf16": "fp8", "fp8": "fp8"}
 _OF_DTYPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
@@ -83,7 +83,7 @@ def bands(
     """One band for each floating output of this distribution."""
     _skeleton, native = forward(model, drawn)
     mul = contract["mul"]
-    at_contract = native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled)
+    at_contract = native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled, as_hardware=True)
     below = _rounded_run(model, drawn, LOWER[mul], doubled)
     widen = (FAST_MATH if contract["math"] == "fast" else 1.0) * (1.0 if doubled else NATIVE_MARGIN)
     made: list[Band | None] = []
@@ -105,25 +105,30 @@ def bands(
     return made
 
 
-def _rounded_run(model: nn.Module, drawn: Drawn, precision: str, doubled: bool) -> list[torch.Tensor]:
+def _rounded_run(
+    model: nn.Module, drawn: Drawn, precision: str, doubled: bool, as_hardware: bool = False
+) -> list[torch.Tensor]:
     twin = copy.deepcopy(model)
     with torch.no_grad():
         for weight in weights_of(twin):
             if weight.tensor.is_floating_point():
-                weight.tensor.data.copy_(round_to(weight.tensor.data, precision))
-    inputs = [round_to(t, precision) if t.is_floating_point() else t for t in drawn.tensors]
+                weight.tensor.data.copy_(round_to(weight.tensor.data, precision, as_hardware))
+    inputs = [round_to(t, precision, as_hardware) if t.is_floating_point() else t for t in drawn.tensors]
     _skeleton, outputs = forward(twin, Drawn(drawn.skeleton, inputs), double=doubled)
     return outputs
 
 
-def round_to(tensor: torch.Tensor, precision: str) -> torch.Tensor:
-    """The nearest values of a lower precision, in the tensor's own dtype."""
+def round_to(tensor: torch.Tensor, precision: str, as_hardware: bool = False) -> torch.Tensor:
+    """The nearest values of a lower precision, in the tensor's own dtype.
+
+    Tensor cores do not round to TF32, they leave the lower bits out: what a contract allows is what hardware does.
+    """
     through = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
     if precision in through:
         return tensor.to(through[precision]).to(tensor.dtype)
     if precision == "tf32":
         bits = tensor.float().contiguous().view(torch.int32)
-        return ((bits + 0x1000) & ~0x1FFF).view(torch.float32).to(tensor.dtype)
+        return ((bits + (0 if as_hardware else 0x1000)) & ~0x1FFF).view(torch.float32).to(tensor.dtype)
     return tensor
 
 

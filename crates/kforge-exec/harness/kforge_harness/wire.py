@@ -25,8 +25,9 @@ OP_PIN = 7
 OP_RECHECK = 8
 OP_PROFILE = 9
 OP_REPEAT = 11
-# On a GPU: the same launches as a CUDA graph.
+# On a GPU: the same launches as a CUDA graph, and its kernels with their times.
 OP_GRAPH = 12
+OP_KERNELS = 13
 # Of an inspector, which loads no candidate: compiler reports and disassembly of what was built.
 OP_INSPECT = 10
 

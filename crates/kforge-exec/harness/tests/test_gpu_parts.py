@@ -8,7 +8,7 @@ import torch
 from support import reference_of, simple
 from torch import nn
 
-from kforge_harness import doubled, failure, floor, layout
+from kforge_harness import doubled, failure, floor, layout, truth
 from kforge_harness.problem import Drawn
 from kforge_harness.shelf import DeviceShelf
 
@@ -85,3 +85,10 @@ def test_faults_of_a_device_are_told_apart() -> None:
     assert failure.classify(full, "forward", "candidate.py").kind == "out_of_memory"
     launch = RuntimeError("CUDA error: too many resources requested for launch")
     assert failure.classify(launch, "forward", "candidate.py").kind == "launch"
+
+
+def test_a_contract_of_tf32_allows_what_tensor_cores_do() -> None:
+    x = torch.randn(1 << 12)
+    nearest, cut = truth.round_to(x, "tf32"), truth.round_to(x, "tf32", as_hardware=True)
+    assert bool((cut.abs() <= x.abs()).all())
+    assert 1.8 < float((cut - x).norm() / (nearest - x).norm()) < 2.2

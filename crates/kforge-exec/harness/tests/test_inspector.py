@@ -67,3 +67,11 @@ def test_the_reference_is_told_by_operators() -> None:
     shares = [row["share"] for row in report["operators"]]
     assert shares == sorted(shares, reverse=True)
     assert any(row["name"] == "aten::addmm" for row in report["operators"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
+def test_kernels_without_a_gpu_are_a_reason() -> None:
+    report = json.loads(operators.kernels(nn.ReLU(), lambda: [torch.ones(2)], 1))
+    assert report["device"] == {}
+    assert report["kernels"] == []
+    assert report["error"] is None or "rofiler" in report["error"]

@@ -10,7 +10,7 @@ impl Session {
         outcome: &mut Outcome,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some(arm) = self.build(source, outcome, observer)? else { return Ok(()) };
+        let Some(arm) = self.build(source, &[], outcome, observer)? else { return Ok(()) };
         outcome.log = arm.sandbox.log.text();
         outcome.provisional = true;
         let detail = format!(

@@ -1,12 +1,7 @@
 //! Triton without a GPU: interpreted on the CPU for correctness, compiled ahead of time for what the compiler says.
 
-use super::{Observer, Session, lanes::Lanes, outcome::Outcome, spec::Special};
-use crate::{
-    cell::Op,
-    error::Result,
-    referee::{OpenRequest, Referee},
-    sandbox::Sandbox,
-};
+use super::{Observer, Session, outcome::Outcome, spec::Special};
+use crate::{cell::Op, error::Result, sandbox::Sandbox};
 use kforge_types::State;
 use std::time::Instant;
 
@@ -38,28 +33,11 @@ impl Session {
             return Ok(first);
         }
         observer.stage("trying the problem's own sizes");
-        let request = OpenRequest {
-            path: &self.problem_file,
-            contract: &self.options.contract,
-            store: &self.options.cache.join("truths"),
-            fresh: self.options.fresh,
-            reduced: false,
-            threads: self.options.threads,
-            limit_s: self.options.problem_timeout.as_secs(),
-            place: &self.options.place,
-        };
-        let (referee, opened) = Referee::open(&mut self.zygote, &request)?;
-        let lanes = Lanes::new(&self.options, &opened)?;
-        let kept = (
-            std::mem::replace(&mut self.referee, referee),
-            std::mem::replace(&mut self.opened, opened),
-            std::mem::replace(&mut self.lanes, lanes),
-        );
         let at_reduced = outcome.restart();
-        outcome.report = Some(self.opened.report.clone());
-        let second = self.interpret_once(source, outcome, observer);
-        (self.referee, self.opened, self.lanes) = kept;
-        let second = second?;
+        let second = self.at_other_sizes(false, |session| {
+            outcome.report = Some(session.opened.report.clone());
+            session.interpret_once(source, outcome, observer)
+        })?;
         if second.is_some() {
             outcome.pass("other sizes", format!("right at the problem's own sizes only; {}", at_reduced.reason));
         }
@@ -72,7 +50,7 @@ impl Session {
         outcome: &mut Outcome,
         observer: &dyn Observer,
     ) -> Result<Option<Sandbox>> {
-        let Some(mut arm) = self.build(source, outcome, observer)? else { return Ok(None) };
+        let Some(mut arm) = self.build(source, &[], outcome, observer)? else { return Ok(None) };
         observer.stage("verifying under Triton's interpreter");
         let begun = Instant::now();
         let right = self.verify(&mut arm, outcome)?;

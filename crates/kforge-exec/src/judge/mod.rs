@@ -220,7 +220,8 @@ impl Session {
     }
 
     fn judge_measured(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<()> {
-        let Some(mut arm) = self.build(source, outcome, observer)? else { return Ok(()) };
+        let crew = self.crew();
+        let Some(mut arm) = self.build(source, &crew, outcome, observer)? else { return Ok(()) };
         observer.stage("verifying");
         let begun = Instant::now();
         let verified = self.verify(&mut arm, outcome)?;
@@ -277,6 +278,37 @@ impl Session {
             return Err(ExecError::Sandbox(sandbox.report));
         }
         Ok(sandbox)
+    }
+
+    /// Does something with a second referee for the same problem, at its own sizes or at smaller ones.
+    pub(crate) fn at_other_sizes<T>(&mut self, reduced: bool, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let (referee, opened) = self.open_again(reduced)?;
+        let lanes = Lanes::new(&self.options, &opened)?;
+        // Slots belong to their referee, and have its sizes.
+        let kept = (
+            std::mem::replace(&mut self.referee, referee),
+            std::mem::replace(&mut self.opened, opened),
+            std::mem::replace(&mut self.lanes, lanes),
+        );
+        self.spares.clear();
+        let made = act(self);
+        self.spares.clear();
+        (self.referee, self.opened, self.lanes) = kept;
+        made
+    }
+
+    fn open_again(&mut self, reduced: bool) -> Result<(Referee, Opened)> {
+        let request = OpenRequest {
+            path: &self.problem_file,
+            contract: &self.options.contract,
+            store: &self.options.cache.join("truths"),
+            fresh: self.options.fresh,
+            reduced,
+            threads: self.options.threads,
+            limit_s: self.options.problem_timeout.as_secs(),
+            place: &self.options.place,
+        };
+        Referee::open(&mut self.zygote, &request)
     }
 
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {

@@ -63,6 +63,19 @@ impl SpecMaker<'_> {
         spec
     }
 
+    /// What a candidate that runs alone under a tool is told, on sizes and weights number 0.
+    pub(crate) fn solo(&self, source: &str, filename: &str, device: &str) -> Value {
+        json!({
+            "source": source,
+            "filename": filename,
+            "device": device,
+            "threads": self.options.threads,
+            "prepare": self.opened.contract.params != Some(kforge_types::Params::PerCall),
+            "input_bytes": self.opened.input_bytes,
+            "variant": self.opened.variants.first().map(for_cell),
+        })
+    }
+
     pub(crate) fn environment(&self, scratch: &Path, inductor: Option<&Path>) -> BTreeMap<String, String> {
         let inside = |name: &str| scratch.join(name).to_string_lossy().into_owned();
         let math = match self.opened.contract.math {

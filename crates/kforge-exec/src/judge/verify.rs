@@ -24,7 +24,7 @@ pub(crate) const OWN: &str = "own";
 const SLICE: &str = "slice";
 /// Of a process that calls nothing.
 const BUILDER_SLOTS: (usize, usize) = (4096, 4096);
-const CANDIDATE_FILE: &str = "candidate.py";
+pub(crate) const CANDIDATE_FILE: &str = "candidate.py";
 /// After how long an output is looked at again.
 const LATER: Duration = Duration::from_millis(25);
 
@@ -45,23 +45,25 @@ impl Session {
 
     /// On a GPU a process needs half a second until it can use the device: the cells that a candidate will need are
     /// forked while its kernels are built. They load nothing of it before their turn.
-    fn fork_spares(&mut self, sandbox: &mut Sandbox, source: &str) -> Result<()> {
+    fn fork_spares(&mut self, sandbox: &mut Sandbox, source: &str, crew: &[Special<'static>]) -> Result<()> {
         self.spares.clear();
-        if !self.options.place.is_gpu() {
+        if !self.options.place.is_gpu() || crew.is_empty() {
             return Ok(());
         }
         let slots = self.take_lane()?;
-        let skipping = Special { skip_kernels: true, ..self.ordinary() };
-        let mut wanted = vec![self.ordinary(), skipping];
-        if !self.options.no_timing {
-            wanted.push(Special::default());
-        }
-        for special in wanted {
+        for special in crew {
             let Some(shared) = slots.shared() else { continue };
-            let cell = self.cell_over(shared, sandbox, source, special)?;
-            self.spares.push((special, cell));
+            let cell = self.cell_over(shared, sandbox, source, *special)?;
+            self.spares.push((*special, cell));
         }
         Ok(())
+    }
+
+    /// The cells that a judgement needs, in their order.
+    pub(crate) fn crew(&self) -> Vec<Special<'static>> {
+        let skipping = Special { skip_kernels: true, ..self.ordinary() };
+        let timed = (!self.options.no_timing).then(Special::default);
+        [self.ordinary(), skipping].into_iter().chain(timed).collect()
     }
 
     fn cell_over(&mut self, slots: Slots, sandbox: &mut Sandbox, source: &str, special: Special<'_>) -> Result<Cell> {
@@ -86,9 +88,12 @@ impl Session {
     }
 
     /// Builder first, then the cell that finds the builder's objects in the same scratch.
+    ///
+    /// `crew` are the candidate's cells that will be needed: on a GPU they are forked meanwhile.
     pub(crate) fn build(
         &mut self,
         source: &str,
+        crew: &[Special<'static>],
         outcome: &mut Outcome,
         observer: &dyn super::Observer,
     ) -> Result<Option<Arm>> {
@@ -99,7 +104,7 @@ impl Session {
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
         let mut builder = self.builder(&mut sandbox, source, self.ordinary())?;
-        self.fork_spares(&mut sandbox, source)?;
+        self.fork_spares(&mut sandbox, source, crew)?;
         let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout, false)?;
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {

@@ -76,6 +76,13 @@ impl Ladder {
         }
     }
 
+    /// Takes over what another ladder found, behind what is here.
+    pub(super) fn append(&mut self, other: Self) {
+        self.sources.extend(other.sources);
+        self.found.extend(other.found);
+        self.documents.extend(other.documents);
+    }
+
     /// Whether this rung was tried and gave something.
     pub(super) fn has(&self, name: &str) -> bool {
         self.sources.iter().any(|source| source.name == name && source.had)

@@ -10,6 +10,7 @@ mod disassembly;
 mod instruction;
 mod ladder;
 mod loops;
+mod nvidia;
 mod operators;
 mod peaks;
 mod perf;
@@ -23,7 +24,7 @@ use crate::{
     cell::{Cell, Op},
     error::Result,
     judge::{
-        Observer, Session,
+        EvalOptions, Observer, Session,
         arm::{Arm, How},
         baseline::EAGER,
         outcome::Outcome,
@@ -66,6 +67,15 @@ const FEWEST_SAMPLES: u64 = 20;
 /// Where an inspector leaves its answers.
 const ANSWER_BYTES: usize = 32 << 20;
 
+/// What a profile is wanted for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProfileOptions {
+    /// The candidate's time where it was judged; else a few calls are timed.
+    pub time_us: Option<f64>,
+    /// Everything that a profiler can count instead of the chosen metrics, which takes much longer.
+    pub all_metrics: bool,
+}
+
 /// What perf looks at.
 struct Watched {
     perf: Perf,
@@ -82,10 +92,23 @@ struct Sampled {
 }
 
 impl Session {
-    /// Profiles one candidate. `time_us` is its time where it was judged; else a few calls are timed here.
+    /// Profiles one candidate.
     ///
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
-    pub fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
+    pub fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> Result<Profile> {
+        match gpu(&self.options) {
+            Some(device) => self.profile_on_gpu(&device, source, options, observer),
+            None => self.profile_on_cpu(source, options.time_us, observer),
+        }
+    }
+
+    /// Whether cells run on a GPU, where a sanitizer can check them.
+    #[must_use]
+    pub fn runs_on_gpu(&self) -> bool {
+        gpu(&self.options).is_some()
+    }
+
+    fn profile_on_cpu(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
         let mut ladder = Ladder::default();
         if !self.options.place.is_timed() {
             let reason = "the CPU profile reads compiled C++; kernels of this target are not run on their device here";
@@ -94,7 +117,7 @@ impl Session {
         }
         let begun = Instant::now();
         let mut outcome = Outcome::begin(self, CANDIDATE, source);
-        let Some(mut arm) = self.build(source, &mut outcome, observer)? else {
+        let Some(mut arm) = self.build(source, &[], &mut outcome, observer)? else {
             let reason = format!("it does not build: {}", outcome.verdict.reason);
             ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
             return Ok(ladder.finish(None));
@@ -351,7 +374,11 @@ impl Session {
              attention exactly, one for each element of other operators",
             self.options.threads
         );
-        let report = Report { detail, found: vec![roofline::words(&roofline)], documents: Vec::new() };
+        let report = Report {
+            detail,
+            found: vec![roofline::words(&roofline, roofline::Limits::Measured)],
+            documents: Vec::new(),
+        };
         ladder.note(ROOFLINE, begun.elapsed().as_secs_f64(), Ok(report));
         roofline
     }
@@ -360,6 +387,12 @@ impl Session {
     fn least_bytes(&self) -> f64 {
         self.opened.variants.first().map_or(0.0, least_bytes)
     }
+}
+
+/// The device that a session's cells run on, as torch names it (`cuda:0`); none on a CPU.
+fn gpu(options: &EvalOptions) -> Option<String> {
+    // The only one that its processes see.
+    options.place.is_gpu().then(|| "cuda:0".to_owned())
 }
 
 /// Notes what was sampled; parts of the time by function and loop.

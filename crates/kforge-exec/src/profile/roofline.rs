@@ -36,17 +36,30 @@ pub(super) fn place(load: Load, time_us: f64) -> Roofline {
     }
 }
 
+/// Whose limits they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limits {
+    /// Measured on this machine.
+    Measured,
+    /// What the GPU's clocks and widths allow.
+    Rated,
+}
+
 /// The position in words.
-pub(super) fn words(roofline: &Roofline) -> Found {
+pub(super) fn words(roofline: &Roofline, limits: Limits) -> Found {
+    let (peak, room) = match limits {
+        Limits::Measured => ("the measured", "threads, vectors, passes, overhead"),
+        Limits::Rated => ("the GPU's", "launches, passes, coalescing, work for all multiprocessors"),
+    };
     let Roofline { floor_us, time_us, bytes, .. } = roofline;
     let memory_us = bytes / roofline.memory_bytes_per_s.max(1.0) * 1e6;
     let compute_us = roofline.flops.zip(roofline.flops_per_s).map(|(flops, peak)| flops / peak.max(1.0) * 1e6);
     let arithmetic = match (roofline.flops, compute_us) {
-        (Some(flops), Some(us)) => format!(", {:.3} Gflop at the measured peak {us:.0} us", flops / 1e9),
+        (Some(flops), Some(us)) => format!(", {:.3} Gflop at {peak} peak {us:.0} us", flops / 1e9),
         _ => String::new(),
     };
     let limits = format!(
-        "inputs, weights and outputs ({}) take {memory_us:.0} us at the measured {:.1} GB/s{arithmetic}",
+        "inputs, weights and outputs ({}) take {memory_us:.0} us at {peak} {:.1} GB/s{arithmetic}",
         bytes_text(*bytes),
         roofline.memory_bytes_per_s / 1e9
     );
@@ -60,7 +73,7 @@ pub(super) fn words(roofline: &Roofline) -> Found {
         "compute" => format!("bound by arithmetic: {time_us:.0} us is {times:.2} times the floor of {floor_us:.0} us"),
         _ => format!(
             "neither memory nor arithmetic explains its time: {time_us:.0} us is {times:.1} times the floor of \
-             {floor_us:.0} us, so there is room in how the work is done (threads, vectors, passes, overhead)"
+             {floor_us:.0} us, so there is room in how the work is done ({room})"
         ),
     };
     let metrics = [
@@ -82,7 +95,7 @@ mod tests {
     fn at(bytes: f64, flops: Option<f64>, time_us: f64) -> (Roofline, Found) {
         let load = Load { bytes, flops, bandwidth: 1e10, flops_per_s: Some(1e11) };
         let roofline = place(load, time_us);
-        let found = words(&roofline);
+        let found = words(&roofline, Limits::Measured);
         (roofline, found)
     }
 

@@ -8,17 +8,18 @@ use super::{
 };
 use crate::{target, view};
 use clap::Args;
-use kforge_exec::{BaselineChoice, EvalOptions, Session, machine};
+use kforge_exec::{BaselineChoice, EvalOptions, ProfileOptions, Session, machine};
 use kforge_types::{Contract, Profile, SandboxLevel, Severity, State, Target};
 use std::{path::PathBuf, time::Duration};
 
-/// Say where a candidate's time goes and what stands in its way (target cpu/cpp).
+/// Say where a candidate's time goes and what stands in its way.
 ///
-/// Tries hardware counters, samples by clock, the compiler's vectorisation report, disassembly, torch's profiler on
+/// On an NVIDIA GPU it tries Nsight Compute on the candidate's own kernels, what the compiler gave them, their machine
+/// code, torch's profiler, and a roofline from the GPU's clocks and widths. On the CPU it tries hardware counters, samples by clock, the compiler's vectorisation report, disassembly, torch's profiler on
 /// the reference, and a roofline that is measured on this machine. Each either gives findings or the reason why it
 /// cannot, with what would mend that. The candidate runs in a sandbox; its verdict is the business of `kforge eval`.
 ///
-/// Exit code: 0 when the candidate ran, 11 when it did not, 13 when a source rule refuses it, 2 for wrong use or a
+/// Exit code: 0 when the candidate ran, 11 when it did not or compute-sanitizer found an error, 13 when a source rule refuses it, 2 for wrong use or a
 /// problem that cannot be judged, 70 for a failure of kforge itself.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -27,6 +28,9 @@ pub(crate) struct ProfileArgs {
     problem: PathBuf,
     /// The candidate.
     candidate: PathBuf,
+    /// Accelerator and programming model (see `kforge targets`).
+    #[arg(long, default_value = "cpu/cpp")]
+    target: Target,
     /// Print the profile as one JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -45,11 +49,32 @@ pub(crate) struct ProfileArgs {
     /// Measure the machine's limits anew instead of using kept ones.
     #[arg(long)]
     fresh: bool,
+    /// On an NVIDIA GPU: the chosen metrics of Nsight Compute, or all of its full set, which takes much longer.
+    #[arg(long, value_enum, default_value_t = Metrics::Chosen)]
+    metrics: Metrics,
+    /// On an NVIDIA GPU: check the candidate with compute-sanitizer too (memory, races, uninitialised reads, barriers).
+    #[arg(long)]
+    sanitize: bool,
     #[command(flatten)]
     rules: GuardArgs,
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     python: Option<PathBuf>,
+}
+
+/// How much a profiler is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Metrics {
+    /// Those that go with run time over many kernels, and what findings need.
+    Chosen,
+    /// The full set.
+    All,
+}
+
+impl ProfileArgs {
+    fn wanted(&self) -> ProfileOptions {
+        ProfileOptions { time_us: self.time_us, all_metrics: self.metrics == Metrics::All }
+    }
 }
 
 pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u8> {
@@ -60,18 +85,29 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
     let source = std::fs::read_to_string(&args.candidate)
         .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", args.candidate.display())))?;
-    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&target()))?)?);
+    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&args.target))?)?);
     if let Some(hard) = report.findings.iter().find(|finding| finding.severity == Severity::Hard) {
         let place = format!("{}:{}", args.candidate.display(), hard.line);
         printer.note(&format!("{place}: {}: {}; `kforge guard` says more", hard.rule, hard.message));
         return Ok(State::GenerationFailure.exit_code());
     }
     let mut session = Session::open(options(args, printer)?, &args.problem, printer)?;
-    let found = session.profile(&source, args.time_us, printer)?;
+    let found = session.profile(&source, args.wanted(), printer)?;
+    let checked = if args.sanitize { Some(session.sanitize(&source, printer)?) } else { None };
     printer.idle();
     let name = args.candidate.display().to_string();
-    printer.answer(&if args.json { serde_json::to_string(&found)? } else { view::profile(&name, &found) });
-    Ok(if ran(&found) { 0 } else { State::RuntimeError.exit_code() })
+    printer.answer(&if args.json {
+        let mut answer = serde_json::to_value(&found)?;
+        if let (Some(fields), Some(checked)) = (answer.as_object_mut(), &checked) {
+            fields.insert("sanitizer".to_owned(), serde_json::to_value(checked)?);
+        }
+        answer.to_string()
+    } else {
+        let checked = checked.as_ref().map(|checked| format!("\n\n{}", view::sanitizer(checked))).unwrap_or_default();
+        format!("{}{checked}", view::profile(&name, &found))
+    });
+    let sent_back = checked.is_some_and(|checked| checked.digest().is_some());
+    Ok(if ran(&found) && !sent_back { 0 } else { State::RuntimeError.exit_code() })
 }
 
 /// The first rung is the candidate itself.
@@ -79,14 +115,9 @@ fn ran(profile: &Profile) -> bool {
     profile.sources.first().is_some_and(|source| source.had)
 }
 
-/// The one target that can be profiled so far.
-fn target() -> Target {
-    Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() }
-}
-
 fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let name = target();
-    let pack = target::find(&name)?;
+    let name = args.target.clone();
+    let pack = target::find(&name).map_err(|error| Usage(error.to_string()))?;
     let (python, cache) = python_and_cache(args.python.clone(), printer)?;
     let timeout = Duration::from_secs(args.timeout.max(1));
     let (place, arch) = place(&pack, None)?;

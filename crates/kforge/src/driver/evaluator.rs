@@ -1,14 +1,16 @@
 //! Who judges: the real evaluator, opened when the first candidate is there.
 
-use kforge_exec::{EvalOptions, Observer, Session};
-use kforge_types::{EvalResult, Profile};
+use kforge_exec::{EvalOptions, Observer, ProfileOptions, Session};
+use kforge_types::{Check, EvalResult, Profile, SanitizerReport, State};
 use std::path::PathBuf;
+
+const SANITIZER: &str = "compute-sanitizer";
 
 /// Verdicts, times and profiles. `Err` means that our machinery failed, never that a kernel is bad.
 pub(crate) trait Evaluator {
     fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult>;
 
-    fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile>;
+    fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> anyhow::Result<Profile>;
 
     /// Judges once more with new secret inputs in fresh processes.
     fn confirm(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult>;
@@ -64,8 +66,8 @@ impl Evaluator for LiveEvaluator {
         }
     }
 
-    fn profile(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> anyhow::Result<Profile> {
-        let profile = self.session(observer)?.profile(source, time_us, observer);
+    fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> anyhow::Result<Profile> {
+        let profile = self.session(observer)?.profile(source, options, observer);
         if profile.is_err() {
             self.session = None;
         }
@@ -77,6 +79,60 @@ impl Evaluator for LiveEvaluator {
         // Secret inputs are drawn anew; baselines that were kept stay, and are measured beside the winner again.
         let options = EvalOptions { fresh: true, ..self.options.clone() };
         let mut session = Session::open(options, &self.problem, observer)?;
-        Ok(session.judge(name, source, observer)?)
+        let mut result = session.judge(name, source, observer)?;
+        if result.state == State::Correct && session.runs_on_gpu() {
+            match session.sanitize(source, observer) {
+                Ok(report) => gate(&mut result, &report),
+                Err(error) => {
+                    tracing::warn!("compute-sanitizer could not be run: {error}");
+                    let detail = format!("not tried: {error}");
+                    result.checks.push(Check { name: SANITIZER.to_owned(), passed: true, detail });
+                }
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Outputs that are right do not excuse accesses that are wrong: such a winner goes back.
+fn gate(result: &mut EvalResult, report: &SanitizerReport) {
+    for tool in &report.tools {
+        let name = format!("{SANITIZER} {}", tool.name);
+        let passed = tool.errors == 0 || tool.advisory;
+        result.checks.push(Check { name, passed, detail: tool.detail.clone() });
+    }
+    if let Some(verdict) = report.verdict() {
+        (result.state, result.kind, result.reason) = (verdict.state, verdict.kind, verdict.reason);
+        (result.speedup, result.speedup_ci) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::scripted::verdict;
+    use kforge_types::{Kind, SanitizerTool};
+
+    #[test]
+    fn a_winner_with_bad_accesses_goes_back_and_an_advisory_finding_is_only_noted() {
+        let report = |advisory| SanitizerReport {
+            sizes: "reduced sizes".to_owned(),
+            tools: vec![SanitizerTool {
+                name: "racecheck".to_owned(),
+                ran: true,
+                errors: 1,
+                advisory,
+                ..SanitizerTool::default()
+            }],
+        };
+        let mut sent_back = verdict("a", "# speedup 2.0");
+        gate(&mut sent_back, &report(false));
+        assert_eq!((sent_back.state, sent_back.kind), (State::RuntimeError, Some(Kind::Sanitizer)));
+        assert!(sent_back.reason.contains("racecheck") && sent_back.speedup.is_none());
+        assert!(sent_back.checks.iter().any(|check| check.name == "compute-sanitizer racecheck" && !check.passed));
+        let mut noted = verdict("a", "# speedup 2.0");
+        gate(&mut noted, &report(true));
+        assert!(noted.state == State::Correct && noted.speedup.is_some());
+        assert!(noted.checks.iter().all(|check| check.passed));
     }
 }

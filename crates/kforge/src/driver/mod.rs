@@ -30,6 +30,7 @@ use crate::{
 };
 use evaluator::Evaluator;
 use hooks::Hook;
+use kforge_exec::ProfileOptions;
 use kforge_models::Model;
 use kforge_types::{Profile, ProfileSource};
 use std::{
@@ -151,8 +152,9 @@ impl Driver<'_> {
         let found = self.history.attempt(attempt);
         let source = found.and_then(|a| a.source()).unwrap_or_default().to_owned();
         let time_us = found.and_then(|a| a.result()?.candidate.as_ref().map(|timing| timing.median_us));
+        let options = ProfileOptions { time_us, all_metrics: self.rules.ablation.all_metrics };
         let begun = Instant::now();
-        let profile = self.evaluator.profile(&source, time_us, self.progress).unwrap_or_else(|error| {
+        let profile = self.evaluator.profile(&source, options, self.progress).unwrap_or_else(|error| {
             self.progress.note(&format!("no profile: {error:#}"));
             let source =
                 ProfileSource { name: "profile".to_owned(), had: false, detail: format!("{error:#}"), seconds: 0.0 };

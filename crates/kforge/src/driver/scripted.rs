@@ -12,7 +12,7 @@ use crate::{
     },
     search::{Ablation, Base, Limits, Rules, Strategy},
 };
-use kforge_exec::Observer;
+use kforge_exec::{Observer, ProfileOptions};
 use kforge_models::Model;
 use kforge_types::{
     BaselineRef, Contract, EvalResult, Evidence, Interval, Kind, Profile, Roofline, Timing, Verdict, Versions,
@@ -35,9 +35,9 @@ impl Evaluator for ScriptedEvaluator {
         Ok(verdict(name, source))
     }
 
-    fn profile(&mut self, _source: &str, time_us: Option<f64>, _observer: &dyn Observer) -> anyhow::Result<Profile> {
+    fn profile(&mut self, _source: &str, options: ProfileOptions, _observer: &dyn Observer) -> anyhow::Result<Profile> {
         self.profiled += 1;
-        let time_us = time_us.unwrap_or(1000.0);
+        let time_us = options.time_us.unwrap_or(1000.0);
         let roofline = Roofline {
             class: "memory".to_owned(),
             bytes: 1e6,
@@ -61,7 +61,7 @@ fn word<'a>(source: &'a str, key: &str) -> Option<&'a str> {
     source.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)).map(str::trim)
 }
 
-fn verdict(name: &str, source: &str) -> EvalResult {
+pub(super) fn verdict(name: &str, source: &str) -> EvalResult {
     let task = task();
     let refused = Refused {
         problem_file: &task.file,

@@ -8,7 +8,7 @@ mod run;
 
 pub(crate) use doctor::doctor;
 pub(crate) use models::{model_reply, models};
-pub(crate) use profile::profile;
+pub(crate) use profile::{profile, sanitizer};
 pub(crate) use result::result;
 pub(crate) use run::{event, story};
 

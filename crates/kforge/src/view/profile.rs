@@ -1,7 +1,7 @@
 //! A profile for people: the findings, then where each comes from and what was missing.
 
 use super::{table, trimmed};
-use kforge_types::Profile;
+use kforge_types::{Profile, SanitizerReport};
 use std::fmt::Write;
 
 pub(crate) fn profile(name: &str, profile: &Profile) -> String {
@@ -35,6 +35,27 @@ pub(crate) fn profile(name: &str, profile: &Profile) -> String {
         let names: Vec<&str> = profile.documents.iter().map(|document| document.name.as_str()).collect();
         let _ = write!(text, "\nLonger texts, with --json: {}", names.join(", "));
     }
+    text.trim_end().to_owned()
+}
+
+/// What compute-sanitizer found, tool by tool.
+pub(crate) fn sanitizer(report: &SanitizerReport) -> String {
+    let mut text = match report.digest() {
+        Some(digest) => format!("{digest}\n"),
+        None => format!("compute-sanitizer, at {}\n", report.sizes),
+    };
+    let mut made = table(Some(140));
+    for tool in &report.tools {
+        let state = match tool {
+            tool if !tool.ran => "none",
+            tool if tool.errors == 0 => "clean",
+            tool if tool.advisory => "note",
+            _ => "error",
+        };
+        let first = tool.first.as_ref().map(|first| format!("; first: {first}")).unwrap_or_default();
+        made.add_row([state, &tool.name, &format!("{:.1} s", tool.seconds), &format!("{}{first}", tool.detail)]);
+    }
+    let _ = write!(text, "{}", trimmed(&made));
     text.trim_end().to_owned()
 }
 
@@ -74,5 +95,30 @@ mod tests {
         assert!(shown.starts_with("a.py: bound by memory; 150.0 us, 1.50 times the floor of 100.0 us\n"), "{shown}");
         assert!(shown.contains(" 1. a loop is not vectorised [vectorisation report]"), "{shown}");
         assert!(shown.contains("none") && shown.contains("perf is not installed"), "{shown}");
+    }
+
+    #[test]
+    fn each_tool_of_the_sanitizer_has_its_row() {
+        let tool = |name: &str, ran, errors, advisory| kforge_types::SanitizerTool {
+            name: name.to_owned(),
+            ran,
+            errors,
+            advisory,
+            ..kforge_types::SanitizerTool::default()
+        };
+        let report = SanitizerReport {
+            sizes: "reduced sizes".to_owned(),
+            tools: vec![
+                tool("memcheck", true, 0, false),
+                tool("racecheck", true, 2, true),
+                tool("initcheck", false, 0, false),
+                tool("synccheck", true, 1, false),
+            ],
+        };
+        let shown = sanitizer(&report);
+        assert!(shown.starts_with("compute-sanitizer, at reduced sizes: synccheck"), "{shown}");
+        for word in ["clean", "note", "none", "error"] {
+            assert!(shown.contains(word), "{shown}");
+        }
     }
 }

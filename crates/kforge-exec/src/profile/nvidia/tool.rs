@@ -1,0 +1,329 @@
+//! One vendor tool with the program that it starts, inside a candidate's sandbox.
+
+use crate::{
+    cell::{Cell, Op},
+    error::Result,
+    memory::Sealed,
+    process::{find_program, run_bounded},
+    referee::{InputSet, Referee},
+    sandbox::Sandbox,
+    slots::Slots,
+};
+use kforge_types::SandboxLevel;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+const START: u64 = 2;
+const COLLECT: u64 = 3;
+const RESOURCES: u64 = 4;
+const SASS: u64 = 5;
+const ANSWER_BYTES: usize = 32 << 20;
+const START_LIMIT: Duration = Duration::from_mins(1);
+const CODE_LIMIT: Duration = Duration::from_mins(3);
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// A program of the vendor's on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    pub(super) version: String,
+}
+
+impl Program {
+    /// Looked for once: asking for its version starts it.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        static FOUND: Mutex<BTreeMap<String, Option<Program>>> = Mutex::new(BTreeMap::new());
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        found.entry(name.to_owned()).or_insert_with(|| Self::look_for(name)).clone()
+    }
+
+    /// By the search path, then where its vendor puts it.
+    fn look_for(name: &str) -> Option<Self> {
+        let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+        folders.push("/usr/local/cuda/bin".into());
+        folders.push("/usr/local/cuda/compute-sanitizer".into());
+        let mut installed: Vec<PathBuf> = std::fs::read_dir("/opt/nvidia/nsight-compute")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        installed.sort();
+        folders.extend(installed.into_iter().rev());
+        let path = find_program(name, &folders)?;
+        let mut command = Command::new(&path);
+        command.arg("--version");
+        let said = run_bounded(&mut command, VERSION_LIMIT, 16 * 1024).map(|output| output.stdout_text());
+        Some(Self { version: version(&said.unwrap_or_default()), path })
+    }
+}
+
+/// `Version 2025.3.0.0 (build 36273991) (public-release)`, in the middle of other lines.
+fn version(said: &str) -> String {
+    let line = said.lines().find_map(|line| line.trim().strip_prefix("Version "));
+    line.and_then(|line| line.split_whitespace().next()).unwrap_or("of unknown version").to_owned()
+}
+
+/// How a tool is called.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Call {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) limit: Duration,
+}
+
+/// The candidate that runs under it.
+pub(super) struct Solo<'a> {
+    pub(super) spec: Value,
+    /// Of the sandbox's children.
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) inputs: &'a InputSet,
+    pub(super) input_bytes: usize,
+    pub(super) weights: &'a Sealed,
+}
+
+/// What came of it. All texts were in hostile hands.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Ended {
+    pub(super) code: i64,
+    pub(super) timed_out: bool,
+    pub(super) seconds: f64,
+    pub(super) log: String,
+    pub(super) output: String,
+    pub(super) status: Status,
+    error: Option<String>,
+}
+
+/// What the candidate's process left behind.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    pub(super) stage: String,
+    pub(super) done: bool,
+    pub(super) error: String,
+}
+
+impl Ended {
+    /// How far the candidate came, where it did not come to its end.
+    pub(super) fn program(&self) -> String {
+        match &self.status {
+            Status { error, .. } if !error.is_empty() => error.clone(),
+            Status { stage, done: false, .. } if !stage.is_empty() => format!("it ended at `{stage}`: {}", self.output),
+            _ => self.output.clone(),
+        }
+    }
+}
+
+/// Code and resources of what was built.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Code {
+    pub(super) tool: String,
+    pub(super) files: Vec<CodeFile>,
+    pub(super) triton: Vec<super::resources::TritonKernel>,
+    /// Files with device code, read or not.
+    pub(super) found: usize,
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CodeFile {
+    pub(super) usage: String,
+    pub(super) sass: String,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    error: Option<String>,
+}
+
+/// A tool at work.
+pub(super) struct Running {
+    cell: Cell,
+    limit: Duration,
+}
+
+impl Running {
+    /// Starts it; the candidate imports torch and waits until `collect`.
+    pub(super) fn start(
+        sandbox: &mut Sandbox,
+        how: &Call,
+        solo: &Solo<'_>,
+        referee: &mut Referee,
+    ) -> Result<std::result::Result<Self, String>> {
+        if sandbox.report.level < SandboxLevel::Full {
+            // Tools talk over network sockets, which nothing hostile gets outside of a network namespace of its own.
+            return Ok(Err("the sandbox has no network of its own here, without which no tool that uses sockets is \
+                           started; `kforge doctor` says what is missing"
+                .to_owned()));
+        }
+        let spec = json!({
+            "role": "inspector",
+            "tools": true,
+            "output_bytes": ANSWER_BYTES,
+            "tool": {
+                "program": how.program,
+                "arguments": how.arguments,
+                "log_option": "--log-file",
+                "environment": how.environment,
+                "limit_s": how.limit.as_secs(),
+            },
+            "solo": solo.spec,
+        });
+        let mut slots = Slots::host((solo.input_bytes, ANSWER_BYTES))?;
+        slots.lay_copy(referee, solo.inputs)?;
+        let mut cell = Cell::spawn(sandbox, &spec, &solo.environment, slots, &[solo.weights.fd()])?;
+        let started = ask::<Started>(&mut cell, sandbox, START, START_LIMIT)?;
+        Ok(started.and_then(|answer| answer.error.map_or(Ok(()), Err)).map(|()| Self { cell, limit: how.limit }))
+    }
+
+    /// Lets the candidate run, and waits for the end.
+    pub(super) fn collect(mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Ended, String>> {
+        let limit = self.limit + START_LIMIT;
+        let ended = ask::<Ended>(&mut self.cell, sandbox, COLLECT, limit)?;
+        Ok(ended.and_then(|ended| ended.error.clone().map_or(Ok(ended), Err)))
+    }
+}
+
+/// Which part of what was built is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Names and resources: a moment.
+    Resources,
+    /// The instructions.
+    Sass,
+}
+
+/// Reads what was built, by a process that loads none of it.
+pub(super) fn code(
+    sandbox: &mut Sandbox,
+    environment: &BTreeMap<String, String>,
+    part: Part,
+) -> Result<std::result::Result<Code, String>> {
+    let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
+    let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::host((4096, ANSWER_BYTES))?, &[])?;
+    let what = if part == Part::Sass { SASS } else { RESOURCES };
+    let found = ask::<Code>(&mut cell, sandbox, what, CODE_LIMIT)?;
+    Ok(found.and_then(|code| code.error.clone().map_or(Ok(code), Err)))
+}
+
+fn ask<T: DeserializeOwned>(
+    cell: &mut Cell,
+    sandbox: &mut Sandbox,
+    what: u64,
+    limit: Duration,
+) -> Result<std::result::Result<T, String>> {
+    let length = match cell.ask(sandbox, Op::Inspect(what), limit, false)? {
+        Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
+        Err(verdict) => return Ok(Err(format!("the tool's process failed: {}", verdict.reason))),
+    };
+    let bytes = cell.slots.output()?[..length].to_vec();
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}")))
+}
+
+/// Keeps what a tool said where a developer can find it: with `KFORGE_KEEP_PROFILES` set to a folder.
+pub(super) fn keep_raw(name: &str, ended: &Ended) {
+    let Some(folder) = std::env::var_os("KFORGE_KEEP_PROFILES").filter(|folder| !folder.is_empty()) else { return };
+    let folder = Path::new(&folder);
+    let text = format!(
+        "code {} timed_out {} seconds {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
+        ended.code, ended.timed_out, ended.seconds, ended.status, ended.log, ended.output
+    );
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), text));
+    if let Err(error) = written {
+        tracing::warn!("what {name} said could not be kept: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_between_other_lines() {
+        let said =
+            "NVIDIA (R) Nsight Compute Command Line Profiler\nCopyright (c) 2018-2025\nVersion 2025.3.0.0 (build 1)\n";
+        assert_eq!(version(said), "2025.3.0.0");
+        assert_eq!(version(""), "of unknown version");
+    }
+
+    #[test]
+    fn how_far_the_candidate_came_is_said() {
+        let ended: Ended = serde_json::from_str(
+            r#"{"code": 1, "status": {"stage": "construct", "done": false, "error": ""}, "output": "x"}"#,
+        )
+        .unwrap();
+        assert_eq!(ended.program(), "it ended at `construct`: x");
+        let odd: Ended = serde_json::from_str(r#"{"status": {"error": "boom", "seconds": {}}}"#).unwrap();
+        assert_eq!(odd.program(), "boom");
+    }
+
+    /// What a tool may do in the sandbox: talk to itself over the loopback interface, and reach nobody else.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_tool_has_loopback_sockets_and_no_network_and_a_cell_has_neither() {
+        const SCRIPT: &str = r#"exec "$3" -I -c '
+import socket, sys
+def tried(what):
+    try:
+        return what() or "yes"
+    except OSError as error:
+        return str(error.errno)
+def loopback():
+    server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+    socket.create_connection(server.getsockname(), 5)
+def outside():
+    socket.create_connection(("192.0.2.1", 80), 5)
+open(sys.argv[1], "w").write(f"loopback {tried(loopback)} outside {tried(outside)}")
+' "$2""#;
+        let python = std::env::var_os("KFORGE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+        let cache = tempfile::tempdir().unwrap();
+        let harness = crate::harness::unpack(cache.path()).unwrap();
+        let Ok(mut zygote) =
+            crate::zygote::Zygote::start(&python, &harness, 1, false, &crate::judge::place::Place::Cpu)
+        else {
+            return;
+        };
+        let limits = crate::sandbox::Limits::default();
+        let folders = crate::sandbox::Folders::default();
+        let root = tempfile::tempdir().unwrap();
+        let mut sandbox = Sandbox::enter(&mut zygote, &root.path().join("scratch"), &limits, &folders, true).unwrap();
+        if sandbox.report.level < SandboxLevel::Full {
+            eprintln!("not tried: {:?}", sandbox.report.missing);
+            return;
+        }
+        let mut said = |tools: bool| {
+            let tool = json!({
+                "program": "/bin/sh", "arguments": ["-c", SCRIPT, "sh"], "log_option": "--log-file",
+                "environment": {}, "limit_s": 30,
+            });
+            let spec = json!({
+                "role": "inspector", "tools": tools, "output_bytes": ANSWER_BYTES, "tool": tool,
+                "solo": {"input_bytes": 0},
+            });
+            let inside = |name: &str| sandbox.scratch().join(name).to_string_lossy().into_owned();
+            let environment = [("TMPDIR", inside("tmp")), ("KFORGE_BUILD_DIR", inside("build"))];
+            let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
+            let slots = Slots::host((4096, ANSWER_BYTES)).unwrap();
+            let mut cell = Cell::spawn(&mut sandbox, &spec, &environment, slots, &[]).unwrap();
+            ask::<Started>(&mut cell, &mut sandbox, START, START_LIMIT).unwrap().unwrap();
+            let ended = ask::<Ended>(&mut cell, &mut sandbox, COLLECT, START_LIMIT).unwrap().unwrap();
+            assert_eq!(ended.code, 0, "{}", ended.output);
+            ended.log
+        };
+        // 101 is ENETUNREACH, 1 is EPERM.
+        assert_eq!(said(true), "loopback yes outside 101");
+        assert_eq!(said(false), "loopback 1 outside 1");
+    }
+}
