@@ -1,11 +1,15 @@
 //! `kforge profile`: where a candidate's time goes, in words.
 
-use super::{Usage, eval::python_and_cache, guard_args::GuardArgs, printer::Printer};
-use crate::{target, view};
+use super::{Usage, eval, executor::ExecutorArgs, guard_args::GuardArgs, printer::Printer};
+use crate::{
+    config::Baselines,
+    driver::evaluator::{Evaluator, LiveEvaluator},
+    job::JobOptions,
+    target, view,
+};
 use clap::Args;
-use kforge_exec::{BaselineChoice, EvalOptions, Session, machine};
 use kforge_types::{Contract, Profile, SandboxLevel, Severity, State, Target};
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Say where a candidate's time goes and what stands in its way (target cpu/cpp).
 ///
@@ -45,6 +49,8 @@ pub(crate) struct ProfileArgs {
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     python: Option<PathBuf>,
+    #[command(flatten)]
+    executor: ExecutorArgs,
 }
 
 pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u8> {
@@ -61,8 +67,14 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         printer.note(&format!("{place}: {}: {}; `kforge guard` says more", hard.rule, hard.message));
         return Ok(State::GenerationFailure.exit_code());
     }
-    let mut session = Session::open(options(args, printer)?, &args.problem, printer)?;
-    let found = session.profile(&source, args.time_us, printer)?;
+    let options = options(args);
+    let found = match args.executor.remote(&args.problem, options.clone(), args.python.as_deref())? {
+        Some(mut remote) => remote.profile(&source, args.time_us, printer)?,
+        None => {
+            let options = options.here(&eval::here(args.python.clone(), printer)?)?;
+            LiveEvaluator::new(options, args.problem.clone()).profile(&source, args.time_us, printer)?
+        }
+    };
     printer.idle();
     let name = args.candidate.display().to_string();
     printer.answer(&if args.json { serde_json::to_string(&found)? } else { view::profile(&name, &found) });
@@ -79,28 +91,22 @@ fn target() -> Target {
     Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() }
 }
 
-fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let name = target();
-    let pack = target::find(&name)?;
-    let (python, cache) = python_and_cache(args.python.clone(), printer)?;
-    let timeout = Duration::from_secs(args.timeout.max(1));
-    Ok(EvalOptions {
-        python,
-        cache,
-        target: name,
-        arch: pack.default_arch.clone(),
-        toolchains: serde_json::to_value(&pack.toolchain)?,
+fn options(args: &ProfileArgs) -> JobOptions {
+    let timeout = args.timeout.max(1) as f64;
+    JobOptions {
+        target: target(),
+        arch: None,
         contract: Contract::default(),
-        baselines: BaselineChoice::Eager,
-        threads: args.threads.unwrap_or_else(machine::default_threads).max(1),
-        timeout,
-        problem_timeout: timeout,
-        time_budget: Duration::from_secs(1),
+        baselines: Baselines::Eager,
+        threads: args.threads,
+        timeout_s: timeout,
+        problem_timeout_s: timeout,
+        time_budget_s: 1.0,
         fresh: args.fresh,
         kept_baselines: true,
         no_timing: true,
         require_sandbox: SandboxLevel::None,
         namespaces: true,
-        memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,
-    })
+        memory_gib: args.memory,
+    }
 }
