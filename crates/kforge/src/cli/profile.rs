@@ -68,12 +68,12 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         return Ok(State::GenerationFailure.exit_code());
     }
     let options = options(args);
-    let found = match args.executor.remote(&args.problem, options.clone(), args.python.as_deref())? {
-        Some(mut remote) => remote.profile(&source, args.time_us, printer)?,
-        None => {
-            let options = options.here(&eval::here(args.python.clone(), printer)?)?;
-            LiveEvaluator::new(options, args.problem.clone()).profile(&source, args.time_us, printer)?
-        }
+    let remote = args.executor.remote(&args.problem, options.clone(), args.python.as_deref())?;
+    let found = if let Some(mut remote) = remote {
+        remote.profile(&source, args.time_us, printer)?
+    } else {
+        let options = options.here(&eval::here(args.python.clone(), printer)?)?;
+        LiveEvaluator::new(options, args.problem.clone()).profile(&source, args.time_us, printer)?
     };
     printer.idle();
     let name = args.candidate.display().to_string();

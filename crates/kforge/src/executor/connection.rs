@@ -54,10 +54,9 @@ impl Connection {
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("ssh has no pipes");
         };
-        bootstrap::introduce(&mut output, &mut input, &to.host, &|| Ok(own.clone()), said).map_err(|error| {
+        bootstrap::introduce(&mut output, &mut input, &to.host, &|| Ok(own.clone()), said).inspect_err(|_| {
             let _ = child.kill();
             let _ = child.wait();
-            error
         })?;
         let connection = Self { child, input, events: listen(output) };
         connection.greet(to)

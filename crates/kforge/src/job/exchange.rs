@@ -22,7 +22,7 @@ pub(super) const COMPLETE: &str = "done.json";
 const MOST_COMPLETE: u64 = 1 << 20;
 
 /// How long a worker may be silent before its job is given to another.
-pub(crate) const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_mins(1);
 
 /// An exchange folder.
 #[derive(Debug, Clone)]
@@ -105,11 +105,9 @@ impl Exchange {
         if self.pending(id).is_dir() {
             return Place::Pending;
         }
-        let claimed = self.names("claimed").into_iter();
-        let worker = claimed.filter_map(|name| {
-            Some(name.split_once('~')?.1.to_owned()).filter(|_| name.starts_with(&format!("{id}~")))
-        });
-        worker.last().map_or(Place::Nowhere, Place::Claimed)
+        let claimed = self.names("claimed");
+        let worker = claimed.iter().find_map(|name| name.strip_prefix(id)?.strip_prefix('~'));
+        worker.map_or(Place::Nowhere, |worker| Place::Claimed(worker.to_owned()))
     }
 
     /// The answer to a job; nothing while it is not there or not whole. An answer of another form is an error.

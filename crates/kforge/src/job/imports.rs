@@ -37,7 +37,7 @@ impl<'a> Beside<'a> {
                 self.package(&name)?;
             }
             for (path, bytes) in &self.found {
-                if !before.contains(path) && path.ends_with(".py") {
+                if !before.contains(path) && Path::new(path).extension().is_some_and(|kind| kind == "py") {
                     names.extend(imports(&String::from_utf8_lossy(bytes)));
                 }
             }

@@ -364,7 +364,9 @@ fn many_workers_do_each_job_once() {
     let folder = tempfile::tempdir().unwrap();
     let exchange = Exchange::open(folder.path()).unwrap();
     let jobs: Vec<Packed> = (0..40).map(|number| packed(&number.to_string())).collect();
-    jobs.iter().for_each(|job| assert_eq!(exchange.submit(job).unwrap(), Submitted::New));
+    for job in &jobs {
+        assert_eq!(exchange.submit(job).unwrap(), Submitted::New);
+    }
     let done: Vec<String> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..6)
             .map(|number| {

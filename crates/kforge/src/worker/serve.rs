@@ -63,7 +63,9 @@ fn answer_all<W: Write>(
         }
         if next == Err(true) {
             // Whoever asks for the rest again sends it again; nobody else is to wait for it.
-            wanted.iter().for_each(|id| exchange.withdraw(id));
+            for id in &wanted {
+                exchange.withdraw(id);
+            }
             return Ok(());
         }
     }

@@ -160,12 +160,12 @@ fn a_lost_connection_loses_no_work_and_leaves_none_behind() {
     let jobs = [packed("a"), packed("b"), packed("c")];
     let (hang_up, waits) = std::sync::mpsc::channel::<()>();
     let hang_up = std::cell::RefCell::new(Some(hang_up));
-    let mut performer = Pretend::default();
     // The other side goes away in the middle of the first job.
-    performer.during = Some(Box::new(move || {
+    let leave = move || {
         hang_up.take();
         std::thread::sleep(std::time::Duration::from_millis(300));
-    }));
+    };
+    let mut performer = Pretend { during: Some(Box::new(leave)), ..Pretend::default() };
     let mut output = Answers { bytes: Vec::new(), wanted: usize::MAX, hang_up: None, broken: true };
     serve(&exchange, &mut performer, Open(std::io::Cursor::new(sent(&jobs)), waits), &mut output).unwrap();
     let done = performer.got.len();

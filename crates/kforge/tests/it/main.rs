@@ -6,6 +6,7 @@
 mod cli;
 mod corpus;
 mod examples;
+mod exchange;
 mod layers;
 mod optimize;
 mod problems;
