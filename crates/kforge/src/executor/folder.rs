@@ -45,7 +45,7 @@ impl Transport for FolderTransport {
         let begun = Instant::now();
         let mut pause = SHORTEST_PAUSE;
         loop {
-            if let Some(result) = self.exchange.answer(id)? {
+            if let Some(result) = self.exchange.told(id)? {
                 self.exchange.collected(id, &result);
                 return Ok(result);
             }

@@ -71,7 +71,7 @@ impl Exchange {
 
     pub(crate) fn claim(&self, id: &str, worker: &str) -> anyhow::Result<Claimed> {
         let pending = self.pending(id);
-        if self.answer(id)?.is_some_and(|result| result.is_final()) {
+        if matches!(self.answer(id), Ok(Some(before)) if before.is_final()) {
             discard(&self.root, &pending);
             return Ok(Claimed::Gone);
         }

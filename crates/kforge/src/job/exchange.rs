@@ -87,7 +87,7 @@ impl Exchange {
     /// Puts a job in, once.
     pub(crate) fn submit(&self, packed: &Packed) -> anyhow::Result<Submitted> {
         let id = &packed.job.id;
-        if self.answer(id)?.is_some() {
+        if self.told(id)?.is_some() {
             return Ok(Submitted::Answered);
         }
         if matches!(self.place(id), Place::Pending | Place::Claimed(_)) {
@@ -126,24 +126,32 @@ impl Exchange {
         parse_answer(&bytes, id).map(Some)
     }
 
+    /// The same for whoever waits for it: an answer that is an error is told once and put aside.
+    pub(crate) fn told(&self, id: &str) -> anyhow::Result<Option<JobResult>> {
+        self.answer(id).inspect_err(|_| self.set_aside(id))
+    }
+
     /// What was waited for is taken note of: a copy that still waits needs not be done, and a failure that was told is
     /// put aside, so that asking again tries again.
     pub(crate) fn collected(&self, id: &str, result: &JobResult) {
         discard(&self.root, &self.pending(id));
         if !result.is_final() {
-            let _ = fs::create_dir_all(self.root.join("failed"));
-            let aside = self.root.join("failed").join(id);
-            discard(&self.root, &aside);
-            let _ = disk::move_to(&self.done(id), &aside);
+            self.set_aside(id);
         }
     }
 
+    fn set_aside(&self, id: &str) {
+        let aside = self.root.join("failed").join(id);
+        let _ = fs::create_dir_all(self.root.join("failed"));
+        discard(&self.root, &aside);
+        let _ = disk::move_to(&self.done(id), &aside);
+    }
+
     /// Forgets an answer that may be mended by doing the job again.
-    pub(crate) fn drop_failure(&self, id: &str) -> anyhow::Result<()> {
-        if self.answer(id)?.is_some_and(|result| !result.is_final()) {
+    pub(crate) fn drop_failure(&self, id: &str) {
+        if !matches!(self.answer(id), Ok(Some(result)) if result.is_final()) {
             discard(&self.root, &self.done(id));
         }
-        Ok(())
     }
 
     /// Takes a job back that nobody has begun.

@@ -282,6 +282,10 @@ fn hostile_answers_are_none_or_an_error() {
     assert!(exchange.answer(id).unwrap().is_none());
     fs::write(place.join("done.json"), r#"{"version": 2}"#).unwrap();
     assert!(exchange.answer(id).unwrap_err().to_string().contains("same version"));
+    // It is told once; then there is room for a better one.
+    assert!(exchange.told(id).is_err());
+    assert!(exchange.told(id).unwrap().is_none() && folder.path().join("failed").join(id).is_dir());
+    fs::create_dir_all(&place).unwrap();
     fs::write(place.join("done.json"), "{").unwrap();
     assert!(exchange.answer(id).unwrap().is_none());
     let opened = disk::open_folder(&place).unwrap();
@@ -355,7 +359,7 @@ fn a_failure_is_told_once_and_then_tried_again() {
     copy(&folder.path().join("failed"), &folder.path().join("done"));
     mine(exchange.claim(id, "w").unwrap()).answer(&profiled(id), Vec::new()).unwrap();
     assert!(exchange.answer(id).unwrap().unwrap().is_final());
-    exchange.drop_failure(id).unwrap();
+    exchange.drop_failure(id);
     assert!(exchange.answer(id).unwrap().is_some());
 }
 

@@ -85,7 +85,6 @@ impl<'a> Drain<'a> {
         for id in self.in_order() {
             match self.exchange.claim(&id, self.performer.name())? {
                 Claimed::Mine(claim) => {
-                    self.report.left_alone.remove(&id);
                     self.perform(*claim, finished)?;
                     return Ok(true);
                 }
@@ -105,6 +104,7 @@ impl<'a> Drain<'a> {
     /// Ids in the order in which they are tried.
     fn in_order(&mut self) -> Vec<String> {
         let mut before = std::mem::take(&mut self.seen);
+        self.report.left_alone.clear();
         let mut jobs: Vec<Job> = Vec::new();
         let mut unfit: Vec<String> = Vec::new();
         for id in self.exchange.waiting() {

@@ -16,7 +16,7 @@ fn problem(folder: &Path) -> PathBuf {
     let text = text.replace("batch_size = 1024\ndim = 2048", "from sizes import batch_size, dim");
     assert!(text.contains("from sizes"));
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(folder.join("sizes.py"), "batch_size = 256\ndim = 1024\n").unwrap();
+    std::fs::write(folder.join("sizes.py"), "batch_size = 256\ndim = 2048\n").unwrap();
     std::fs::write(folder.join("unrelated.py"), "raise SystemExit\n").unwrap();
     std::fs::write(folder.join("problem.py"), text).unwrap();
     folder.join("problem.py")
