@@ -12,7 +12,7 @@ use std::{
 };
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct FolderTransport {
     exchange: Exchange,

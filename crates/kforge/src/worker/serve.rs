@@ -5,14 +5,14 @@
 
 use super::{Drain, Performer};
 use crate::job::{
-    Content, JobResult, Packed, Unfit, VERSION,
-    exchange::Exchange,
+    Content, Packed, Unfit, VERSION,
+    exchange::{Exchange, Place},
     frame::{Message, receive, send},
 };
 use kforge_exec::Observer;
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::BTreeMap,
     io::{Read, Write},
     path::Path,
     sync::mpsc::{self, RecvTimeoutError, TryRecvError},
@@ -46,7 +46,7 @@ fn answer_all<W: Write>(
     jobs: &mpsc::Receiver<Vec<Content>>,
     line: &Line<W>,
 ) -> anyhow::Result<()> {
-    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    let mut wanted: BTreeMap<String, Packed> = BTreeMap::new();
     let mut drain = Drain::new(exchange, performer, line);
     loop {
         // Waits only where there is nothing to do, or where the worker of an earlier connection is at it.
@@ -63,7 +63,7 @@ fn answer_all<W: Write>(
         }
         if next == Err(true) {
             // Whoever asks for the rest again sends it again; nobody else is to wait for it.
-            for id in &wanted {
+            for id in wanted.keys() {
                 exchange.withdraw(id);
             }
             return Ok(());
@@ -93,27 +93,30 @@ fn listen(mut input: impl Read + Send + 'static) -> mpsc::Receiver<Vec<Content>>
 fn take<W: Write>(
     exchange: &Exchange,
     files: Vec<Content>,
-    wanted: &mut BTreeSet<String>,
+    wanted: &mut BTreeMap<String, Packed>,
     line: &Line<W>,
 ) -> anyhow::Result<()> {
     match Packed::of_contents(files) {
         Ok(packed) => {
             exchange.drop_failure(&packed.job.id);
             exchange.submit(&packed)?;
-            wanted.insert(packed.job.id);
+            wanted.insert(packed.job.id.clone(), packed);
         }
         Err(Unfit::Incomplete(text) | Unfit::Refused { text, .. }) => line.say(&Message::Failed { text }, &[]),
     }
     Ok(())
 }
 
-fn answer<W: Write>(exchange: &Exchange, wanted: &mut BTreeSet<String>, line: &Line<W>) -> anyhow::Result<()> {
-    for id in wanted.clone() {
-        let answer: Option<JobResult> = exchange.answer(&id)?;
-        if let Some(result) = answer {
+fn answer<W: Write>(exchange: &Exchange, wanted: &mut BTreeMap<String, Packed>, line: &Line<W>) -> anyhow::Result<()> {
+    let ids: Vec<String> = wanted.keys().cloned().collect();
+    for id in ids {
+        if let Some(result) = exchange.answer(&id)? {
             let file = Content::new("out/result.json", serde_json::to_vec(&result)?);
             line.say(&Message::Result { id: id.clone() }, &[file]);
             wanted.remove(&id);
+        } else if let Some(packed) = wanted.get(&id).filter(|_| exchange.place(&id) == Place::Nowhere) {
+            // The worker of an earlier connection took back what it thought that nobody wants any more.
+            exchange.submit(packed)?;
         }
     }
     Ok(())

@@ -179,6 +179,24 @@ fn a_lost_connection_loses_no_work_and_leaves_none_behind() {
 }
 
 #[test]
+fn jobs_that_an_earlier_connection_took_back_are_put_in_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let exchange = Exchange::open(folder.path()).unwrap();
+    let jobs = [packed("a"), packed("b"), packed("c")];
+    let (taken, mut left) = (exchange.clone(), 1);
+    let take_back = move || {
+        for id in taken.waiting().iter().take(if left > 0 { 2 } else { 0 }) {
+            taken.withdraw(id);
+        }
+        left = 0;
+    };
+    let mut performer = Pretend { during: Some(Box::new(take_back)), ..Pretend::default() };
+    let (input, mut output) = line(&jobs, 3, false);
+    serve(&exchange, &mut performer, input, &mut output).unwrap();
+    assert_eq!((results(&output.bytes).len(), performer.got.len()), (3, 3));
+}
+
+#[test]
 fn a_job_that_makes_no_sense_is_answered_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let exchange = Exchange::open(folder.path()).unwrap();

@@ -97,8 +97,9 @@ fn jobs_travel_by_copy_and_answers_come_back() {
     let mut collect = eval(&problem, &candidates, &here, &["--executor-timeout", "1m"]);
     let collected = run(collect.env("KFORGE_PYTHON", "/nonexistent"));
     let results = answers(&collected);
-    assert_eq!(results.iter().map(verdict).collect::<Vec<_>>(), ["correct", "runtime_error/exception"]);
+    assert_eq!(results.iter().map(verdict).collect::<Vec<_>>(), ["correct", "runtime_error/launch"]);
     assert_eq!(collected.status.code(), Some(11), "{}", errors(&collected));
+    assert!(results[0]["stages_s"]["start"].is_number() != results[1]["stages_s"]["start"].is_number(), "one session");
     assert_eq!(results[0]["candidate_file"], candidates[0]);
     assert_eq!(results[0]["problem_file"], problem.display().to_string());
     assert!(errors(&collected).contains("was answered before"), "{}", errors(&collected));
