@@ -91,8 +91,8 @@ struct DrainArgs {
     /// Wait for more jobs instead of ending when there are none.
     #[arg(long)]
     watch: bool,
-    /// Begin no job after this time: 90s, 30m, 2h.
-    #[arg(long, value_name = "TIME")]
+    /// Begin no job after this time: 90s, 30m, 2h, or a number of seconds.
+    #[arg(long, alias = "limit-s", value_name = "TIME")]
     limit: Option<Span>,
     /// Print one JSON object for each job, and one at the end.
     #[arg(long)]
