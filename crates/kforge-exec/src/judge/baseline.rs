@@ -72,6 +72,7 @@ impl BaselineChoice {
     pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Eager => &[EAGER],
+            Self::Compile => &[EAGER, "compile"],
             Self::Auto | Self::All => &[EAGER, "compile", "max-autotune"],
         }
     }

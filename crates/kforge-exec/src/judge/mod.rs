@@ -45,6 +45,8 @@ pub enum BaselineChoice {
     Auto,
     /// All three, whatever they cost.
     All,
+    /// Eager and compile.
+    Compile,
     /// Eager only: quick, and named as such.
     Eager,
 }

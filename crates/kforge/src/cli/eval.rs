@@ -1,22 +1,30 @@
 //! `kforge eval`: judge candidates.
 
-use super::{Usage, guard_args::GuardArgs, printer::Printer};
+use super::{
+    Usage,
+    executor::{ExecutorArgs, file_name, say_answered},
+    guard_args::GuardArgs,
+    printer::Printer,
+};
 use crate::{
     config,
+    driver::evaluator::Evaluator,
+    executor::RemoteEvaluator,
+    job::{Here, JobOptions, exchange::Submitted},
     refusal::{Refused, guardrail},
     target, view,
 };
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use kforge_exec::{
-    BaselineChoice, CacheDirs, EvalOptions, Place, Session, machine, nvidia,
+    CacheDirs, Session, machine,
     python::{self, PythonRequest},
 };
 use kforge_types::{
     Contract, EvalResult, Finding, Kind, Math, Operators, Params, Precision, Redraw, SandboxLevel, Severity, Target,
     Verdict,
 };
-use std::{path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
 
 /// Judge candidates: right or wrong, and how much faster than the best that PyTorch offers.
 ///
@@ -112,6 +120,12 @@ pub(crate) struct EvalArgs {
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     python: Option<PathBuf>,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    /// Put the jobs into the exchange folder, print their ids and end; the same command without this waits for the
+    /// answers.
+    #[arg(long)]
+    submit: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -138,17 +152,25 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
     }
     let candidates: Vec<Candidate> =
         args.candidates.iter().map(|path| inspect(&rules, path)).collect::<Result<_, _>>()?;
-    let mut session: Option<Session> = None;
+    let options = options(args)?;
+    let mut judges = match args.executor.remote(&args.problem, options.clone(), args.python.as_deref())? {
+        None => Judges::Here { options, session: None },
+        Some(remote) => Judges::There(Box::new(remote)),
+    };
+    if let Judges::There(remote) = &mut judges {
+        submit(args, &candidates, remote, printer)?;
+        if args.submit {
+            return Ok(0);
+        }
+    } else if args.submit {
+        return Err(Usage("--submit needs a folder to put jobs into: give --executor exchange:DIR".to_owned()).into());
+    }
     let mut code = 0;
     for candidate in &candidates {
         let result = match &candidate.source {
             Err(verdict) => refused(args, &problem, candidate, verdict.clone()),
             Ok(source) => {
-                if session.is_none() {
-                    session = Some(Session::open(options(args, &pack, printer)?, &args.problem, printer)?);
-                }
-                let Some(open) = session.as_mut() else { continue };
-                let mut result = open.judge(&candidate.name, source, printer)?;
+                let mut result = judges.judge(args, candidate, source, printer)?;
                 result.findings.clone_from(&candidate.findings);
                 result
             }
@@ -161,6 +183,72 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// Who judges.
+enum Judges {
+    Here { options: JobOptions, session: Option<Box<Session>> },
+    There(Box<RemoteEvaluator>),
+}
+
+impl Judges {
+    fn judge(
+        &mut self,
+        args: &EvalArgs,
+        candidate: &Candidate,
+        source: &str,
+        printer: &Printer,
+    ) -> anyhow::Result<EvalResult> {
+        match self {
+            Self::Here { options, session } => {
+                if session.is_none() {
+                    let options = options.here(&here(args.python.clone(), args.device, printer)?)?;
+                    *session = Some(Box::new(Session::open(options, &args.problem, printer)?));
+                }
+                let session = session.as_mut().context("no session")?;
+                Ok(session.judge(&candidate.name, source, printer)?)
+            }
+            Self::There(remote) => {
+                let mut result = remote.judge(&file_name(Path::new(&candidate.name)), source, printer)?;
+                result.candidate_file.clone_from(&candidate.name);
+                Ok(result)
+            }
+        }
+    }
+}
+
+/// All jobs at once, so that a worker has them together, and several workers share them.
+fn submit(
+    args: &EvalArgs,
+    candidates: &[Candidate],
+    remote: &mut RemoteEvaluator,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if args.submit && !matches!(args.executor.executor, config::Executor::Exchange(_)) {
+        let text = "--submit leaves jobs in a folder, over ssh there is none: leave it out, or use exchange:DIR";
+        return Err(Usage(text.to_owned()).into());
+    }
+    for candidate in candidates {
+        let id = match &candidate.source {
+            Ok(source) => {
+                let (id, submitted) = remote.submit(&file_name(Path::new(&candidate.name)), source, printer)?;
+                if submitted == Submitted::Answered {
+                    say_answered(&id, printer);
+                }
+                Some(id)
+            }
+            Err(verdict) => {
+                printer.note(&format!("kforge: {} needs no worker: {}", candidate.name, verdict.reason));
+                None
+            }
+        };
+        if args.submit {
+            printer.idle();
+            let line = serde_json::json!({ "candidate": candidate.name, "job": id });
+            printer.answer(&if args.json { line.to_string() } else { id.unwrap_or_default() });
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &PathBuf, what: &str) -> anyhow::Result<Vec<u8>> {
@@ -205,31 +293,25 @@ fn refused(args: &EvalArgs, problem: &[u8], candidate: &Candidate, verdict: Verd
 }
 
 /// The interpreter with torch, and kforge's cache folder.
-pub(crate) fn python_and_cache(python: Option<PathBuf>, printer: &Printer) -> anyhow::Result<(PathBuf, PathBuf)> {
+pub(crate) fn here(python: Option<PathBuf>, device: Option<usize>, printer: &Printer) -> anyhow::Result<Here> {
     let env = python::ensure(&PythonRequest::from_environment(python), printer)?;
     let cache = CacheDirs::from_environment()?.create("eval").context("preparing the cache")?;
-    Ok((env.executable, cache))
+    Ok(Here { python: env.executable, cache, device })
 }
 
-fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let (python, cache) = python_and_cache(args.python.clone(), printer)?;
+fn options(args: &EvalArgs) -> anyhow::Result<JobOptions> {
     if !(args.timeout.is_finite() && args.timeout > 0.0 && args.time_budget.is_finite() && args.time_budget > 0.0) {
         return Err(Usage("--timeout and --time-budget take positive numbers of seconds".to_owned()).into());
     }
-    let (place, own_arch) = place(pack, args.device)?;
-    Ok(EvalOptions {
-        python,
-        cache,
+    Ok(JobOptions {
         target: args.target.clone(),
-        place,
-        arch: args.arch.clone().unwrap_or(own_arch),
-        toolchains: serde_json::to_value(&pack.toolchain)?,
+        arch: args.arch.clone(),
         contract: contract(args),
-        baselines: args.baselines.into(),
-        threads: args.threads.unwrap_or_else(machine::default_threads).max(1),
-        timeout: Duration::from_secs_f64(args.timeout),
-        problem_timeout: Duration::from_secs(args.problem_timeout.max(1)),
-        time_budget: Duration::from_secs_f64(args.time_budget),
+        baselines: args.baselines,
+        threads: args.threads,
+        timeout_s: args.timeout,
+        problem_timeout_s: args.problem_timeout.max(1) as f64,
+        time_budget_s: args.time_budget,
         fresh: args.fresh,
         kept_baselines: !args.fresh,
         no_timing: args.no_timing,
@@ -240,29 +322,8 @@ fn options(args: &EvalArgs, pack: &target::TargetPack, printer: &Printer) -> any
             SandboxArg::None => SandboxLevel::None,
         },
         namespaces: !args.no_namespaces,
-        memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,
+        memory_gib: args.memory,
     })
-}
-
-/// Where a target's kernels run on this machine, and for what architecture they are compiled.
-pub(crate) fn place(pack: &target::TargetPack, device: Option<usize>) -> anyhow::Result<(Place, String)> {
-    if pack.device != "cuda" {
-        return Ok((Place::Cpu, pack.default_arch.clone()));
-    }
-    let found = nvidia::gpus();
-    let number = device.unwrap_or(0);
-    if let Some(gpu) = found.as_ref().ok().and_then(|gpus| gpus.get(number)) {
-        return Ok((Place::Gpu { name: gpu.uuid.clone() }, gpu.arch()));
-    }
-    if device.is_some() {
-        let why = match found {
-            Ok(gpus) => format!("{} GPUs are visible", gpus.len()),
-            Err(reason) => reason,
-        };
-        return Err(Usage(format!("there is no GPU {number}: {why}; see `kforge doctor`")).into());
-    }
-    let without = if pack.name.model == "triton" { Place::Interpreter } else { Place::Compiler };
-    Ok((without, pack.default_arch.clone()))
 }
 
 fn contract(args: &EvalArgs) -> Contract {
@@ -285,14 +346,4 @@ pub(crate) fn precision_contract(precision: Option<config::Precision>) -> Contra
         Some(config::Precision::Mixed) => (Some(Precision::Bf16), Some(Precision::Fp32)),
     };
     Contract { mul, acc, ..Contract::default() }
-}
-
-impl From<config::Baselines> for BaselineChoice {
-    fn from(choice: config::Baselines) -> Self {
-        match choice {
-            config::Baselines::Auto => Self::Auto,
-            config::Baselines::All => Self::All,
-            config::Baselines::Eager => Self::Eager,
-        }
-    }
 }

@@ -4,6 +4,7 @@
 mod config;
 mod doctor;
 mod eval;
+mod executor;
 mod guard;
 mod guard_args;
 mod init;
@@ -17,6 +18,7 @@ mod resume;
 mod run_setup;
 mod show;
 mod targets;
+mod worker;
 
 use crate::usage::Usage;
 use clap::{Parser, Subcommand};
@@ -52,6 +54,7 @@ enum Command {
     Python(python::PythonArgs),
     Init(init::InitArgs),
     Config(Box<config::ConfigArgs>),
+    Worker(worker::WorkerArgs),
 }
 
 /// The machinery failed; the input may be fine.
@@ -86,6 +89,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Python(args) => python::python(&args, &printer),
         Command::Init(args) => init::init(&args, &printer),
         Command::Config(args) => config::config(&args, &printer),
+        Command::Worker(args) => worker::worker(&args, &printer),
     };
     match done {
         Ok(code) => ExitCode::from(code),

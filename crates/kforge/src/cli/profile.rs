@@ -1,16 +1,11 @@
 //! `kforge profile`: where a candidate's time goes, in words.
 
-use super::{
-    Usage,
-    eval::{place, python_and_cache},
-    guard_args::GuardArgs,
-    printer::Printer,
-};
-use crate::{target, view};
+use super::{Usage, eval, executor::ExecutorArgs, guard_args::GuardArgs, printer::Printer};
+use crate::{config::Baselines, driver::evaluator::Evaluator, job::JobOptions, target, view};
 use clap::Args;
-use kforge_exec::{BaselineChoice, EvalOptions, ProfileOptions, Session, machine};
+use kforge_exec::{ProfileOptions, Session};
 use kforge_types::{Contract, Profile, SandboxLevel, Severity, State, Target};
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Say where a candidate's time goes and what stands in its way.
 ///
@@ -60,6 +55,11 @@ pub(crate) struct ProfileArgs {
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     python: Option<PathBuf>,
+    /// Which GPU, counted from 0 among those that are visible [default: the first one, if there is any].
+    #[arg(long)]
+    device: Option<usize>,
+    #[command(flatten)]
+    executor: ExecutorArgs,
 }
 
 /// How much a profiler is asked for.
@@ -91,9 +91,19 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         printer.note(&format!("{place}: {}: {}; `kforge guard` says more", hard.rule, hard.message));
         return Ok(State::GenerationFailure.exit_code());
     }
-    let mut session = Session::open(options(args, printer)?, &args.problem, printer)?;
-    let found = session.profile(&source, args.wanted(), printer)?;
-    let checked = if args.sanitize { Some(session.sanitize(&source, printer)?) } else { None };
+    let options = options(args);
+    let remote = args.executor.remote(&args.problem, options.clone(), args.python.as_deref())?;
+    let (found, checked) = if let Some(mut remote) = remote {
+        if args.sanitize {
+            return Err(Usage("--sanitize works in place only: run it where the GPU is".to_owned()).into());
+        }
+        (remote.profile(&source, args.wanted(), printer)?, None)
+    } else {
+        let options = options.here(&eval::here(args.python.clone(), args.device, printer)?)?;
+        let mut session = Session::open(options, &args.problem, printer)?;
+        let found = session.profile(&source, args.wanted(), printer)?;
+        (found, if args.sanitize { Some(session.sanitize(&source, printer)?) } else { None })
+    };
     printer.idle();
     let name = args.candidate.display().to_string();
     printer.answer(&if args.json {
@@ -115,31 +125,23 @@ fn ran(profile: &Profile) -> bool {
     profile.sources.first().is_some_and(|source| source.had)
 }
 
-fn options(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<EvalOptions> {
-    let name = args.target.clone();
-    let pack = target::find(&name).map_err(|error| Usage(error.to_string()))?;
-    let (python, cache) = python_and_cache(args.python.clone(), printer)?;
-    let timeout = Duration::from_secs(args.timeout.max(1));
-    let (place, arch) = place(&pack, None)?;
-    Ok(EvalOptions {
-        python,
-        cache,
-        target: name,
-        place,
-        arch,
-        toolchains: serde_json::to_value(&pack.toolchain)?,
+fn options(args: &ProfileArgs) -> JobOptions {
+    let timeout = args.timeout.max(1) as f64;
+    JobOptions {
+        target: args.target.clone(),
+        arch: None,
         contract: Contract::default(),
-        baselines: BaselineChoice::Eager,
-        threads: args.threads.unwrap_or_else(machine::default_threads).max(1),
-        timeout,
-        problem_timeout: timeout,
-        time_budget: Duration::from_secs(1),
+        baselines: Baselines::Eager,
+        threads: args.threads,
+        timeout_s: timeout,
+        problem_timeout_s: timeout,
+        time_budget_s: 1.0,
         fresh: args.fresh,
         kept_baselines: true,
         no_timing: true,
         require_idle: false,
         require_sandbox: SandboxLevel::None,
         namespaces: true,
-        memory_bytes: (args.memory.max(0.5) * f64::from(1 << 30)) as u64,
-    })
+        memory_gib: args.memory,
+    }
 }

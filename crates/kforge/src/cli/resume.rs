@@ -2,7 +2,7 @@
 
 use super::{Usage, printer::Printer, run_setup::Setup};
 use crate::{
-    config::Settings,
+    config::{Executor, Settings},
     run::{file::RunFile, journal::Journal},
 };
 use anyhow::Context;
@@ -45,6 +45,9 @@ pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8>
     let mut flags = args.settings.clone();
     for model in [&mut flags.model, &mut flags.generator_model, &mut flags.analyst_model] {
         *model = model.take().map(|name| from_here(&name));
+    }
+    if let Some(Executor::Exchange(folder)) = &mut flags.executor {
+        *folder = std::path::absolute(&*folder)?;
     }
     let settings = Settings::resolve_over(flags, kept).map_err(|error| Usage(error.to_string()))?;
     let source = std::fs::read_to_string(&file.problem)

@@ -1,15 +1,16 @@
 //! From settings to a driver: what `optimize` and `resume` have in common.
 
-use super::{Usage, eval, printer::Printer, progress::RunProgress};
+use super::{Usage, eval, executor::Asked, printer::Printer, progress::RunProgress};
 use crate::{
     config::{self, Resolved},
     driver::{
         Agent, Driver, Task,
         ask::Params,
-        evaluator::LiveEvaluator,
+        evaluator::{Evaluator, LiveEvaluator},
         hooks::{Hook, When},
         inputs::Material,
     },
+    job::{JobOptions, place},
     models::{self, Models, Opened},
     prompt::{EditPlan, EditSpecs, Prompts},
     run::{
@@ -22,9 +23,10 @@ use crate::{
     search::{Ablation, Base, Limits, Rules, Strategy},
     target, view,
 };
-use kforge_exec::{EvalOptions, machine};
+use kforge_exec::{Place, machine, nvidia};
 use kforge_models::estimate_tokens;
 use std::{
+    cell::RefCell,
     path::Path,
     time::{Duration, Instant},
 };
@@ -44,8 +46,7 @@ pub(crate) struct Setup {
     material: Material,
     rules: Rules,
     hooks: Vec<Hook>,
-    options: EvalOptions,
-    problem: std::path::PathBuf,
+    evaluator: RefCell<Box<dyn Evaluator>>,
 }
 
 impl Setup {
@@ -76,13 +77,14 @@ impl Setup {
         };
         let edits = EditPlan::parse(&specs).and_then(|plan| plan.load()).map_err(|error| usage(&error))?;
         let prompts = Prompts::new(&target::texts(&settings.target)?, edits).map_err(|error| usage(&error))?;
-        let options = eval_options(&settings, &pack, file, printer)?;
-        let timed = pack.device == "cpu";
+        let options = eval_options(&settings);
+        let evaluator = RefCell::new(evaluator(&settings, &options, file, printer)?);
+        let Machine { device, arch, timed } = machine(&settings, &pack)?;
         let material = Material {
             words: file.extras.task.clone().unwrap_or_default(),
             contract: options.contract.clone(),
-            device: machine::cpu(options.threads),
-            arch: options.arch.clone(),
+            device,
+            arch,
             versions: kforge_types::Versions {
                 kforge: env!("CARGO_PKG_VERSION").to_owned(),
                 os: machine::os(),
@@ -105,7 +107,7 @@ impl Setup {
         let mut rules = rules(&settings, &hooks, timed, !file.extras.no_confirm);
         // More attempts than were recorded cannot be made.
         rules.iterations = rules.iterations.min(models.generator.attempts.unwrap_or(u32::MAX));
-        Ok(Self { task, settings, models, prompts, material, rules, hooks, options, problem: file.problem.clone() })
+        Ok(Self { task, settings, models, prompts, material, rules, hooks, evaluator })
     }
 
     /// What the run may ask and cost, in words.
@@ -141,7 +143,7 @@ impl Setup {
         let history = History::of(lines);
         let left = self.rules.limits.seconds.map(|limit| Duration::from_secs_f64((limit - history.active_s).max(0.0)));
         let progress = RunProgress::new(printer, json, self.rules.iterations, left);
-        let mut evaluator = LiveEvaluator::new(self.options.clone(), self.problem.clone());
+        let mut evaluator = self.evaluator.borrow_mut();
         let agent = |opened: &Opened| Agent {
             model: opened.model.clone(),
             params: Params {
@@ -168,7 +170,7 @@ impl Setup {
             prompts: &self.prompts,
             material: &self.material,
             hooks: &self.hooks,
-            evaluator: &mut evaluator,
+            evaluator: &mut **evaluator,
             progress: &progress,
             journal,
             history,
@@ -241,35 +243,73 @@ fn check_prices(models: &Models) -> Result<(), Usage> {
     Ok(())
 }
 
-fn eval_options(
+/// What is known of the machine that evaluates before it has answered.
+struct Machine {
+    device: kforge_types::DeviceInfo,
+    arch: String,
+    timed: bool,
+}
+
+/// Of another machine nothing is known, except that it is there to time kernels.
+fn machine(settings: &Resolved, pack: &target::TargetPack) -> anyhow::Result<Machine> {
+    let threads = settings.threads.map_or_else(machine::default_threads, std::num::NonZero::get);
+    if settings.executor != config::Executor::InPlace {
+        let name = "not known before the first evaluation".to_owned();
+        let device = kforge_types::DeviceInfo { name, threads, ..kforge_types::DeviceInfo::default() };
+        return Ok(Machine { device, arch: pack.default_arch.clone(), timed: true });
+    }
+    let (place, arch) = place(pack, settings.device)?;
+    let mut device = machine::cpu(threads);
+    if let Place::Gpu { name } = &place {
+        let found = nvidia::gpus().unwrap_or_default().into_iter().find(|gpu| gpu.uuid == *name);
+        device.name = found.map_or_else(|| "a GPU".to_owned(), |gpu| gpu.name);
+    }
+    Ok(Machine { device, arch, timed: place.is_timed() })
+}
+
+fn evaluator(
     settings: &Resolved,
-    pack: &target::TargetPack,
+    options: &JobOptions,
     file: &RunFile,
     printer: &Printer,
-) -> anyhow::Result<EvalOptions> {
-    let python = eval::python_and_cache(file.extras.python.clone(), printer)?;
-    let (place, arch) = eval::place(pack, None)?;
-    Ok(EvalOptions {
-        python: python.0,
-        cache: python.1,
+) -> anyhow::Result<Box<dyn Evaluator>> {
+    let asked = Asked {
+        executor: &settings.executor,
+        timeout: settings.executor_timeout.map(|span| span.0),
+        problem: &file.problem,
+        problem_file: file.problem.display().to_string(),
+        carry: &file.extras.carry,
+        // A run that goes on asks under the same tag, and finds what was answered meanwhile.
+        tag: file.started.clone(),
+        options: options.clone(),
+        python: file.extras.python.as_deref(),
+    };
+    if let Some(remote) = asked.remote()? {
+        return Ok(Box::new(remote));
+    }
+    let options = options.here(&eval::here(file.extras.python.clone(), settings.device, printer)?)?;
+    Ok(Box::new(LiveEvaluator::new(options, file.problem.clone())))
+}
+
+fn eval_options(settings: &Resolved) -> JobOptions {
+    let timeout_s = settings.timeout.0.as_secs_f64();
+    JobOptions {
         target: settings.target.clone(),
-        place,
-        arch,
-        toolchains: serde_json::to_value(&pack.toolchain)?,
+        arch: None,
         contract: eval::precision_contract(settings.precision),
-        baselines: settings.baselines.into(),
-        threads: settings.threads.map_or_else(machine::default_threads, std::num::NonZero::get),
-        timeout: settings.timeout.0,
-        problem_timeout: Duration::from_mins(2).max(settings.timeout.0),
-        time_budget: settings.time_budget.0,
+        baselines: settings.baselines,
+        threads: settings.threads.map(std::num::NonZero::get),
+        timeout_s,
+        problem_timeout_s: timeout_s.max(120.0),
+        time_budget_s: settings.time_budget.0.as_secs_f64(),
         fresh: false,
         kept_baselines: true,
         no_timing: false,
         require_idle: false,
         require_sandbox: kforge_types::SandboxLevel::None,
         namespaces: true,
-        memory_bytes: (settings.memory.0.max(0.5) * f64::from(1 << 30)) as u64,
-    })
+        memory_gib: settings.memory.0,
+    }
 }
 
 fn hooks(settings: &Resolved) -> Vec<Hook> {

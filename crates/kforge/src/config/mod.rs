@@ -4,11 +4,13 @@
 //! in the file that `kforge init` writes. The nearest layer wins; lists add up over the layers.
 #![allow(clippy::doc_markdown, reason = "doc comments of settings are help texts for a terminal")]
 
+mod executor;
 mod file;
 mod layers;
 mod units;
 mod values;
 
+pub(crate) use executor::Executor;
 pub(crate) use file::{ConfigError, read};
 pub(crate) use layers::{Layer, Origin, PROJECT_FILE, user_dir};
 pub(crate) use units::{Positive, Span, Temperature, Usd};
@@ -42,6 +44,8 @@ layers::settings! {
         time_budget: Span = Span::from_secs(1);
         /// Memory of one candidate's processes together, in GiB.
         memory: Positive = Positive(4.0);
+        /// Who evaluates: in-place, exchange:DIR (workers at a folder), or ssh:HOST[:KFORGE] (another machine); see docs/executors.md.
+        executor: Executor = Executor::InPlace;
         /// Folder that runs are kept in.
         runs: PathBuf = PathBuf::from("runs");
     }
@@ -86,6 +90,10 @@ layers::settings! {
         precision: Precision, "\"tf32\"";
         /// Threads of every arm, instead of all cores.
         threads: NonZeroUsize, "8";
+        /// Which GPU, counted from 0 among those that are visible, instead of the first one.
+        device: usize, "1";
+        /// Give up when a job has no answer after this time; without it, waiting goes on.
+        executor_timeout: Span, "\"2h\"";
     }
     // Lists, which add up over the layers.
     lists {

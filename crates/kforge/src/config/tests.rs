@@ -161,7 +161,7 @@ fn the_file_of_init_says_nothing_as_it_is_and_the_defaults_without_its_comment_m
     let text = uncommented(before);
     assert_eq!(resolved(&text, "").unwrap().0, defaults());
     let keys: Vec<&str> = text.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key).collect();
-    assert_eq!(keys.len(), 16, "{keys:?}");
+    assert_eq!(keys.len(), 17, "{keys:?}");
     // The examples are no defaults, but they are valid.
     let all = uncommented(&template);
     let (with_examples, origins) = resolved(&all, "").unwrap();

@@ -37,6 +37,7 @@ pub(crate) enum Base {
 pub(crate) enum Baselines {
     Auto,
     All,
+    Compile,
     Eager,
 }
 

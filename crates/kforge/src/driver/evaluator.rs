@@ -1,6 +1,6 @@
 //! Who judges: the real evaluator, opened when the first candidate is there.
 
-use kforge_exec::{EvalOptions, Observer, ProfileOptions, Session};
+use kforge_exec::{EvalOptions, ExecError, Observer, ProfileOptions, Session};
 use kforge_types::{Check, EvalResult, Profile, SanitizerReport, State};
 use std::path::PathBuf;
 
@@ -54,6 +54,8 @@ impl Evaluator for LiveEvaluator {
         let first = self.session(observer)?.judge(name, source, observer);
         match first {
             Ok(result) => Ok(result),
+            // Another try would find the same problem and the same machine.
+            Err(error @ (ExecError::Problem(_) | ExecError::Sandbox(_))) => Err(error.into()),
             Err(error) => {
                 tracing::warn!("the evaluator failed and is started anew: {error}");
                 self.session = None;

@@ -60,6 +60,9 @@ pub(crate) struct Extras {
     /// The Python with torch [default: KFORGE_PYTHON, an active environment, python3, or one that kforge makes].
     #[arg(long)]
     pub(crate) python: Option<PathBuf>,
+    /// Send this too: a file or folder beside the problem that its imports do not show (not with in-place); may be repeated.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) carry: Vec<PathBuf>,
     /// Do not judge the winner a second time in a fresh process.
     #[arg(long)]
     pub(crate) no_confirm: bool,

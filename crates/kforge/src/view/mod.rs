@@ -1,12 +1,14 @@
 //! Results as text for people. Nothing here decides anything.
 
 mod doctor;
+mod job;
 mod models;
 mod profile;
 mod result;
 mod run;
 
 pub(crate) use doctor::doctor;
+pub(crate) use job::{job, job_exit_code};
 pub(crate) use models::{model_reply, models};
 pub(crate) use profile::{profile, sanitizer};
 pub(crate) use result::result;

@@ -6,24 +6,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("usage", &[]),
     ("text", &[]),
     ("target", &[]),
     ("config", &[]),
     ("refusal", &[]),
+    ("job", &["config", "target", "text", "usage"]),
     ("reply", &["text"]),
     ("models", &["usage"]),
     ("prompt", &["reply", "target", "text"]),
     ("run", &["reply", "usage"]),
     ("search", &["run"]),
     ("driver", &["prompt", "refusal", "reply", "run", "search", "target"]),
-    ("view", &["run"]),
+    ("executor", &["driver", "job", "text", "usage"]),
+    ("worker", &["driver", "job"]),
+    ("view", &["job", "run", "text"]),
     (
         "cli",
         &[
-            "config", "driver", "models", "prompt", "refusal", "reply", "run", "search", "target", "text", "usage",
-            "view",
+            "config", "driver", "executor", "job", "models", "prompt", "refusal", "reply", "run", "search", "target",
+            "text", "usage", "view", "worker",
         ],
     ),
 ];

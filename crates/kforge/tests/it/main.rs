@@ -6,6 +6,7 @@
 mod cli;
 mod corpus;
 mod examples;
+mod exchange;
 mod gpu_examples;
 mod layers;
 mod optimize;
