@@ -27,6 +27,7 @@ LOWER = {"fp64": "fp32", "fp32": "tf32", "tf32": "bf16", "fp16": "bf16", "bf16":
 _OF_DTYPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 SEPARATION = 4.0  # e_lo must be this many times e_hi for a distribution to prove the precision
+SEPARATION_FROM_TF32 = 2.0  # bf16 makes thrice the error of cut-off TF32, and that is the most an honest kernel makes
 FLOOR = 0.3  # of a unit roundoff times the root of the reduction's length: rounding no one can avoid
 FAST_MATH = 8.0  # wider by this where the contract says `math: fast`
 NATIVE_MARGIN = 4.0  # the element band is never tighter than this many times eager's own worst element
@@ -98,7 +99,7 @@ def bands(
         errors = [error_of(run, true) / rms for run in ((own,) if allowed is own else (own, allowed))]
         e_hi = widen * max(*errors, FLOOR * unit * math.sqrt(reduction))
         e_lo = error_of(low, true) / rms
-        separated = e_lo >= SEPARATION * e_hi
+        separated = e_lo >= (SEPARATION_FROM_TF32 if mul == "tf32" else SEPARATION) * e_hi
         tau = widen * max(TAU[mul] if io != "fp64" else TAU["fp64"], TAU[io])
         tau = max(tau, NATIVE_MARGIN * worst_of(own, true, scale))
         made.append(Band(math.sqrt(e_hi * e_lo) if separated else SEPARATION * e_hi, tau, scale, e_hi, e_lo, separated))

@@ -47,7 +47,7 @@ enum Command {
     Show(show::ShowArgs),
     Models(models::ModelsArgs),
     Eval(Box<eval::EvalArgs>),
-    Profile(profile::ProfileArgs),
+    Profile(Box<profile::ProfileArgs>),
     Guard(guard::CheckArgs),
     Doctor(doctor::DoctorArgs),
     Targets(targets::TargetsArgs),
