@@ -87,6 +87,7 @@ pub(crate) struct Cell {
     child: u64,
     pub(crate) slots: Slots,
     detail: Shared,
+    handle: Option<OwnedFd>,
     ready: bool,
     dead: bool,
 }
@@ -106,10 +107,10 @@ impl Cell {
         let [input, output] = slots.fds();
         let mut fds = vec![theirs.as_fd(), input, output, detail.fd()];
         fds.extend_from_slice(weights);
-        let child = sandbox.spawn(spec, env, &fds)?;
+        let (child, handle) = sandbox.spawn(spec, env, &fds)?;
         drop(fds);
         drop(theirs);
-        Ok(Self { channel: ours, child, slots, detail, ready: false, dead: false })
+        Ok(Self { channel: ours, child, slots, detail, handle, ready: false, dead: false })
     }
 
     /// Its number in the sandbox.
@@ -159,6 +160,7 @@ impl Cell {
             return self.ended(sandbox).map(Err);
         }
         if thaw {
+            self.wake();
             sandbox.thaw()?;
         }
         let deadline = start + limit;
@@ -186,6 +188,14 @@ impl Cell {
             let building = matches!(op, Op::Import) && sandbox.process_count()? > 1;
             let kind = if building { Kind::BuildTimeout } else { Kind::Timeout };
             return Ok(Err(Verdict::of(kind, text)));
+        }
+    }
+
+    /// At once; whoever else is in the sandbox is woken by its supervisor.
+    fn wake(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(handle) = &self.handle {
+            let _ = rustix::process::pidfd_send_signal(handle, rustix::process::Signal::CONT);
         }
     }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, VecDeque},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Sandbox {
     pub(crate) events: VecDeque<Event>,
     pub(crate) report: SandboxReport,
     pub(crate) log: Log,
-    log_writer: std::os::fd::OwnedFd,
+    log_writer: OwnedFd,
 }
 
 #[derive(Deserialize)]
@@ -131,19 +131,26 @@ impl Sandbox {
         self.scratch.path()
     }
 
-    /// Forks a child that runs the cell's loop over `fds`.
+    /// Forks a child that runs the cell's loop over `fds`; its number, and a handle of its process where the system has
+    /// such.
     pub(crate) fn spawn(
         &mut self,
         spec: &Value,
         env: &BTreeMap<String, String>,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<u64> {
+    ) -> Result<(u64, Option<OwnedFd>)> {
         self.next_child += 1;
         let mut all = fds.to_vec();
         all.push(self.log_writer.as_fd());
         self.channel.send(&json!({"do": "spawn", "id": self.next_child, "spec": spec, "env": env}), &all)?;
-        self.answer("spawned")?;
-        Ok(self.next_child)
+        let deadline = soon(30);
+        loop {
+            let (message, mut handles): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(deadline)?;
+            if message.get("spawned").is_some() {
+                return Ok((self.next_child, handles.pop()));
+            }
+            self.keep(message);
+        }
     }
 
     /// Kills every child but `keep`; the scratch folder stays.

@@ -1,4 +1,5 @@
-//! One at a time: several kforge processes on a machine take turns at timing, and share everything else.
+//! One at a time: several kforge processes on a machine take turns at timing. What would disturb a timing and is not
+//! timed itself (building and checking on a CPU, checking on a GPU) they do together, while nobody times.
 
 use crate::error::{ExecError, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -13,17 +14,30 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits until nobody else times on `what` (a device's name); `waiting` is called once if that takes a while.
+    /// For timing. Waits until nobody else uses `what` (a device's name); `waiting` is called once if that takes a while.
     pub(crate) fn take(what: &str, waiting: impl FnOnce()) -> Result<Self> {
+        Self::lock(what, (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive), waiting)
+    }
+
+    /// For what is not timed. Waits until nobody times on `what`.
+    pub(crate) fn share(what: &str, waiting: impl FnOnce()) -> Result<Self> {
+        Self::lock(what, (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared), waiting)
+    }
+
+    fn lock(
+        what: &str,
+        (try_it, wait_for_it): (FlockOperation, FlockOperation),
+        waiting: impl FnOnce(),
+    ) -> Result<Self> {
         let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
         let failed = || ExecError::io(format!("cannot use {}; set TMPDIR to a folder of yours", path.display()));
         // Another user's file can be locked as well: reading is enough.
         let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
         let file = made.or_else(|_| File::open(&path)).map_err(failed())?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if flock(&file, try_it).is_err() {
             waiting();
-            flock(&file, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
+            flock(&file, wait_for_it).map_err(|error| failed()(error.into()))?;
         }
         Ok(Self { _file: file })
     }
@@ -53,6 +67,8 @@ mod tests {
             drop(first);
             second.join().unwrap();
         });
-        let _ = std::fs::remove_file(std::env::temp_dir().join(name.replace(' ', "-")));
+        let both = (Turn::share(&name, || panic!("free")).unwrap(), Turn::share(&name, || panic!("shared")).unwrap());
+        drop(both);
+        let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
     }
 }

@@ -47,6 +47,9 @@ pub struct EvalResult {
     pub precision: String,
     /// True where a number could not be confirmed from outside.
     pub provisional: bool,
+    /// Why it could not.
+    #[serde(default)]
+    pub provisional_reason: String,
     /// The sandbox that was really enforced.
     pub sandbox: SandboxReport,
     /// Seconds by stage.

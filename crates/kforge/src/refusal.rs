@@ -37,6 +37,7 @@ impl Refused<'_> {
             contract: self.contract,
             precision: String::new(),
             provisional: false,
+            provisional_reason: String::new(),
             sandbox: SandboxReport { level: SandboxLevel::None, missing: vec!["nothing ran".to_owned()] },
             stages_s: std::collections::BTreeMap::new(),
             device: self.device,

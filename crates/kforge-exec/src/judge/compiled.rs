@@ -12,7 +12,7 @@ impl Session {
     ) -> Result<()> {
         let Some(arm) = self.build(source, &[], outcome, observer)? else { return Ok(()) };
         outcome.log = arm.sandbox.log.text();
-        outcome.provisional = true;
+        outcome.provisional = "nothing was run";
         let detail = format!(
             "nothing was run: kernels were compiled for {}, and whether they are right is unknown",
             self.options.arch

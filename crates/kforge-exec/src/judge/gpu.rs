@@ -78,23 +78,32 @@ impl Gpu {
     }
 }
 
+const WAITING: &str = "waiting for another kforge on this device";
 /// How long a stranger on the device is waited for where an idle one is demanded.
 const IDLE_WAIT: Duration = Duration::from_mins(2);
 
 impl Session {
     /// Nobody else of ours times on this device meanwhile, and strangers are named, or waited for.
     pub(crate) fn timing_turn(&mut self, observer: &dyn Observer) -> Result<Turn> {
-        let name = match &self.options.place {
-            Place::Gpu { name } => name.as_str(),
-            _ => "cpu",
-        };
-        let turn = Turn::take(name, || observer.stage("waiting for another kforge to finish its timing"))?;
+        let turn = Turn::take(self.turn_name(), || observer.stage(WAITING))?;
         if self.options.require_idle
             && let Some(watch) = &self.watch
         {
             wait_until_idle(watch, observer)?;
         }
         Ok(turn)
+    }
+
+    /// While nobody times.
+    pub(crate) fn shared_turn(&self, observer: &dyn Observer) -> Result<Turn> {
+        Turn::share(self.turn_name(), || observer.stage(WAITING))
+    }
+
+    fn turn_name(&self) -> &str {
+        match &self.options.place {
+            Place::Gpu { name } => name,
+            _ => "cpu",
+        }
     }
 
     /// What the device was doing before and after a measurement, as checks that people can read.
@@ -112,7 +121,7 @@ impl Session {
         if !strangers.is_empty() {
             let detail = format!("{}: times may be longer than they are alone", described(&strangers));
             outcome.checks.push(Check { name: "alone on the device".to_owned(), passed: false, detail });
-            outcome.provisional = true;
+            outcome.provisional = "somebody else was using the device";
         }
     }
 

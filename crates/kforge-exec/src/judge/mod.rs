@@ -223,7 +223,10 @@ impl Session {
 
     fn judge_measured(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<()> {
         let crew = self.crew();
+        // A compiler at work disturbs whoever times on the CPU, and nobody who times on a GPU.
+        let building = if self.options.place.is_gpu() { None } else { Some(self.shared_turn(observer)?) };
         let Some(mut arm) = self.build(source, &crew, outcome, observer)? else { return Ok(()) };
+        let checking = building.map_or_else(|| self.shared_turn(observer), Ok)?;
         observer.stage("verifying");
         let begun = Instant::now();
         let verified = self.verify(&mut arm, outcome)?;
@@ -237,6 +240,7 @@ impl Session {
         observer.stage("auditing who computes");
         let audited = self.audit(arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
+        drop(checking);
         let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
         let _turn = self.timing_turn(observer)?;
         let begun = Instant::now();

@@ -19,7 +19,8 @@ pub(crate) struct Outcome {
     pub(crate) timing: Option<Timing>,
     pub(crate) prepare_s: f64,
     pub(crate) framework_share: Option<f64>,
-    pub(crate) provisional: bool,
+    /// Why its number is not confirmed; empty where it is.
+    pub(crate) provisional: &'static str,
     pub(crate) sandbox: SandboxReport,
     pub(crate) log: String,
     /// Where the problem was examined a second time, at other sizes.
@@ -40,7 +41,7 @@ impl Outcome {
             timing: None,
             prepare_s: 0.0,
             framework_share: None,
-            provisional: false,
+            provisional: "",
             sandbox: SandboxReport { level: SandboxLevel::None, missing: Vec::new() },
             log: String::new(),
             report: None,
@@ -93,7 +94,8 @@ impl Outcome {
             checks: self.checks,
             contract: session.opened.contract.clone(),
             precision: format!("{mul}{proven}"),
-            provisional: self.provisional,
+            provisional: !self.provisional.is_empty(),
+            provisional_reason: self.provisional.to_owned(),
             sandbox: self.sandbox,
             stages_s: self.stages,
             device: session.device.clone(),

@@ -4,7 +4,7 @@ use super::{
     Session,
     arm::{Arm, Called, How, Sample},
     beside::{Beside, GRAPH_BELOW_US},
-    clock::{self, Clock},
+    clock::{self, Clock, Fineness},
     gpu::Gpu,
     outcome::Outcome,
     spec::Special,
@@ -93,7 +93,7 @@ impl Session {
 
     pub(crate) fn time(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
         let Some((name, mut control)) = self.baselines.take_control() else {
-            outcome.provisional = true;
+            outcome.provisional = "no baseline could be measured beside it";
             outcome.pass("timing", "no baseline could be measured");
             return Ok(true);
         };
@@ -121,7 +121,9 @@ impl Session {
             Some(_) => 0.0,
             None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
         };
-        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us) else {
+        let Some(report) =
+            clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us, self.fineness())
+        else {
             return Ok(true);
         };
         let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
@@ -172,7 +174,9 @@ impl Session {
             beside.graph = self.as_graph(arm)?;
         }
         self.publish(outcome, name, &blocks, own, scale, &report, &beside);
-        outcome.provisional = outcome.provisional || !confirmed;
+        if !confirmed {
+            outcome.provisional = "slower on inputs it had never seen, and that is the time given";
+        }
         Ok(true)
     }
 
@@ -223,11 +227,23 @@ impl Session {
             let affordable = self.options.time_budget.as_secs_f64() / block_cost.max(1e-6);
             planned = planned.min((affordable as usize).clamp(FEWEST_BLOCKS, MOST_BLOCKS));
             let enough = blocks.candidate.len() >= FEWEST_BLOCKS;
-            if enough && (begun.elapsed() > WHOLE_LIMIT || narrow(&blocks)) {
+            if enough && (begun.elapsed() > WHOLE_LIMIT || (narrow(&blocks) && self.clock_can_tell(&blocks))) {
                 break;
             }
         }
         Ok(Ok(blocks))
+    }
+
+    /// On a GPU launches wait in its queue in both arms alike: what they take on the host does not show outside.
+    fn fineness(&self) -> Fineness {
+        if self.gpu.is_some() { Fineness::OfAllCalls } else { Fineness::OfOneCall }
+    }
+
+    /// Whether more calls would not help the outside clock.
+    fn clock_can_tell(&self, blocks: &Blocks) -> bool {
+        let fineness = self.fineness();
+        fineness == Fineness::OfOneCall
+            || clock::can_tell(&blocks.candidate_samples, &blocks.baseline_samples, fineness)
     }
 
     /// Makes every set that timing needs, so that nothing of ours computes while an arm is timed.
@@ -286,7 +302,11 @@ impl Session {
             median_us,
             call_median_us: beside.baseline_call,
         });
-        outcome.provisional = matches!(report.clock, Clock::Unresolved | Clock::Outside);
+        outcome.provisional = match report.clock {
+            Clock::Unresolved => "the outside clock cannot confirm a time this short",
+            Clock::Outside => "more time passed outside than was claimed inside, and that is the time given",
+            Clock::Confirmed | Clock::Lie => "",
+        };
         outcome.evidence = Evidence::Measured;
         outcome.timing = Some(Timing {
             median_us: own.median * scale,

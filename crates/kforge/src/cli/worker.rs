@@ -9,16 +9,20 @@ use crate::{
         exchange::Exchange,
     },
     view,
-    worker::{Drain, Finished, Performer, Worker, serve},
+    worker::{Drain, Finished, Performer, Report, Worker, serve},
 };
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kforge_exec::{
-    CacheDirs,
+    CacheDirs, nvidia,
     python::{self, PythonRequest},
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
 /// Evaluate for others: jobs from an exchange folder, or one job.
 ///
@@ -91,6 +95,10 @@ struct DrainArgs {
     folder: PathBuf,
     #[command(flatten)]
     here: HereArgs,
+    /// Jobs at a time, each problem's jobs in a process of their own. They build side by side; on a device one is timed at a
+    /// time, and nothing is checked meanwhile. Several GPUs are used in turns.
+    #[arg(long, short, default_value = "1")]
+    jobs: NonZeroUsize,
     /// Wait for more jobs instead of ending when there are none.
     #[arg(long)]
     watch: bool,
@@ -162,6 +170,22 @@ fn unusable(folder: &Path, unfit: Unfit) -> anyhow::Error {
     }
 }
 
+/// What came of one job.
+fn tell(finished: &Finished<'_>, as_json: bool, printer: &Printer) {
+    printer.idle();
+    let (job, result) = (finished.job, finished.result);
+    if finished.answered == Answered::TooLate {
+        printer.note(&format!("kforge: {}: the claim had run out, and another worker has the job", job.id));
+    }
+    printer.answer(&if as_json {
+        json!({ "job": job.id, "kind": job.work.kind.name(), "name": job.work.name, "final": result.is_final(), "delivered": finished.answered == Answered::Delivered,
+                "seconds": result.seconds, "device_s": result.device_s(), "summary": result.summary() })
+        .to_string()
+    } else {
+        view::job(job, result)
+    });
+}
+
 fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     if !args.folder.is_dir() {
         let text =
@@ -170,25 +194,32 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     }
     let exchange = Exchange::open(&args.folder)?.with_lease(args.lease.0);
     let (here, _) = args.here.find(printer)?;
-    let mut worker = Worker::new(here);
-    let mut drain = Drain::new(&exchange, &mut worker, printer);
-    let done = drain.run(args.watch, args.limit.map(|limit| limit.0), &mut |finished: &Finished<'_>| {
-        printer.idle();
-        let (job, result) = (finished.job, finished.result);
-        if finished.answered == Answered::TooLate {
-            printer.note(&format!("kforge: {}: the claim had run out, and another worker has the job", job.id));
-        }
-        printer.answer(&if args.json {
-            json!({ "job": job.id, "kind": job.work.kind.name(), "name": job.work.name, "final": result.is_final(), "delivered": finished.answered == Answered::Delivered,
-                    "seconds": result.seconds, "device_s": result.device_s(), "summary": result.summary() })
-            .to_string()
-        } else {
-            view::job(job, result)
-        });
+    let gpus = nvidia::gpus().map_or(0, |gpus| gpus.len());
+    let finished = |finished: &Finished<'_>| tell(finished, args.json, printer);
+    let at_work = Mutex::default();
+    let reports: Vec<anyhow::Result<Report>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..args.jobs.get())
+            .map(|number| {
+                let (exchange, at_work, finished) = (&exchange, &at_work, &finished);
+                // Several GPUs are used in turns, unless one was named.
+                let device = here.device.or_else(|| (gpus > 1).then(|| number % gpus));
+                let here = Here { device, ..here.clone() };
+                scope.spawn(move || {
+                    let mut worker = Worker::new(here);
+                    let mut drain = Drain::new(exchange, &mut worker, printer, at_work);
+                    let limit = args.limit.map(|limit| limit.0);
+                    drain.run(args.watch, limit, &mut |one: &Finished<'_>| finished(one)).map(|()| drain.report)
+                })
+            })
+            .collect();
+        let ended = || Err(anyhow::anyhow!("a worker ended early; report it"));
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| ended())).collect()
     });
     printer.idle();
-    done?;
-    let report = &drain.report;
+    let mut report = Report::default();
+    for one in reports {
+        report = report.together(one?);
+    }
     for (id, why) in &report.left_alone {
         printer.note(&format!("kforge: left alone: {id}: {why}"));
     }

@@ -60,6 +60,7 @@ fn result(verdict: &Verdict) -> EvalResult {
         contract: Contract::default(),
         precision: "fp32".to_owned(),
         provisional: false,
+        provisional_reason: String::new(),
         sandbox: SandboxReport { level: SandboxLevel::Full, missing: Vec::new() },
         stages_s: BTreeMap::new(),
         device: DeviceInfo::default(),

@@ -121,7 +121,7 @@ fn notes(result: &EvalResult, text: &mut String) {
         lines.push(result.device.note.clone());
     }
     if result.provisional {
-        lines.push(provisional(result).to_owned());
+        lines.push(format!("provisional: {}", result.provisional_reason));
     }
     if !result.sandbox.missing.is_empty() && result.evidence != Evidence::Syntax {
         let level = format!("{:?}", result.sandbox.level).to_lowercase();
@@ -132,23 +132,6 @@ fn notes(result: &EvalResult, text: &mut String) {
         for line in lines {
             let _ = writeln!(text, "  {line}");
         }
-    }
-}
-
-/// Why a number is not confirmed.
-fn provisional(result: &EvalResult) -> &'static str {
-    if result.evidence == Evidence::Compiled {
-        return "provisional: nothing was run";
-    }
-    if result.checks.iter().any(|check| check.name == "alone on the device" && !check.passed) {
-        return "provisional: somebody else was using the device";
-    }
-    let timing = result.candidate.as_ref();
-    let by_unseen = timing.and_then(|timing| Some(timing.unseen_median_us? >= 0.999 * timing.median_us));
-    match (timing, by_unseen) {
-        (None, _) => "provisional: no baseline could be measured beside it",
-        (_, Some(true)) => "provisional: slower on inputs it had never seen, and that is the time given",
-        _ => "provisional: the outside clock cannot confirm a time this short",
     }
 }
 

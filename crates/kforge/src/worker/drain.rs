@@ -10,6 +10,7 @@ use kforge_exec::Observer;
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -37,6 +38,20 @@ pub(crate) struct Report {
     pub(crate) left_alone: BTreeMap<String, String>,
 }
 
+impl Report {
+    /// Of several workers side by side.
+    pub(crate) fn together(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs + other.jobs,
+            failed: self.failed + other.failed,
+            refused: self.refused + other.refused,
+            wall_s: self.wall_s.max(other.wall_s),
+            device_s: self.device_s + other.device_s,
+            left_alone: self.left_alone.into_iter().chain(other.left_alone).collect(),
+        }
+    }
+}
+
 /// A worker at an exchange folder.
 pub(crate) struct Drain<'a> {
     pub(crate) exchange: &'a Exchange,
@@ -45,13 +60,35 @@ pub(crate) struct Drain<'a> {
     pub(crate) report: Report,
     /// The group at hand goes on while it has jobs.
     group: Option<String>,
+    /// Groups that workers of this process are at, so that each takes another where there are several.
+    at_work: &'a Mutex<BTreeMap<String, usize>>,
     /// What was read of jobs that wait, so that a look at many costs little.
     seen: BTreeMap<String, Job>,
 }
 
 impl<'a> Drain<'a> {
-    pub(crate) fn new(exchange: &'a Exchange, performer: &'a mut dyn Performer, observer: &'a dyn Observer) -> Self {
-        Self { exchange, performer, observer, report: Report::default(), group: None, seen: BTreeMap::new() }
+    pub(crate) fn new(
+        exchange: &'a Exchange,
+        performer: &'a mut dyn Performer,
+        observer: &'a dyn Observer,
+        at_work: &'a Mutex<BTreeMap<String, usize>>,
+    ) -> Self {
+        Self { exchange, performer, observer, report: Report::default(), group: None, at_work, seen: BTreeMap::new() }
+    }
+
+    /// Leaves the group at hand, and goes to another.
+    fn move_to(&mut self, group: Option<String>) {
+        if self.group == group {
+            return;
+        }
+        let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = self.group.as_ref().and_then(|left| at_work.get_mut(left)) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(next) = &group {
+            *at_work.entry(next.clone()).or_default() += 1;
+        }
+        self.group = group;
     }
 
     /// Everything that waits; with `watch` also what comes later. Ends before the next job once `limit` has passed.
@@ -73,6 +110,7 @@ impl<'a> Drain<'a> {
             self.observer.stage("waiting for jobs");
             std::thread::sleep(PAUSE);
         }
+        self.move_to(None);
         self.report.wall_s = begun.elapsed().as_secs_f64();
         Ok(())
     }
@@ -117,6 +155,7 @@ impl<'a> Drain<'a> {
                 Err(Unfit::Refused { .. }) => unfit.push(id),
             }
         }
+        let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut oldest: BTreeMap<String, jiff::Timestamp> = BTreeMap::new();
         for job in &jobs {
             let first = oldest.entry(job.group()).or_insert(job.created);
@@ -125,7 +164,8 @@ impl<'a> Drain<'a> {
         jobs.sort_by_cached_key(|job| {
             let group = job.group();
             let other = self.group.as_ref() != Some(&group);
-            (other, oldest.get(&group).copied(), group, job.created, job.id.clone())
+            let taken = at_work.get(&group).copied().unwrap_or(0);
+            (other, taken, oldest.get(&group).copied(), group, job.created, job.id.clone())
         });
         unfit.extend(jobs.iter().map(|job| job.id.clone()));
         self.seen = jobs.into_iter().map(|job| (job.id.clone(), job)).collect();
@@ -134,7 +174,7 @@ impl<'a> Drain<'a> {
 
     fn perform(&mut self, claim: Claim, finished: &mut dyn FnMut(&Finished<'_>)) -> anyhow::Result<()> {
         let job = claim.packed.job.clone();
-        self.group = Some(job.group());
+        self.move_to(Some(job.group()));
         let (result, files) = if claim.is_hopeless() {
             (JobResult::new(&job.id, self.performer.name(), 0.0, claim.hopeless()), Vec::new())
         } else {

@@ -8,7 +8,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use drain::{Drain, Finished};
+pub(crate) use drain::{Drain, Finished, Report};
 pub(crate) use serve::serve;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 use anyhow::Context;
 use kforge_exec::{ExecError, Observer, ProfileOptions};
 use kforge_types::Profile;
-use std::{cell::RefCell, fs::File, path::PathBuf, time::Instant};
+use std::{cell::RefCell, path::PathBuf, time::Instant};
 
 /// Performs jobs. A test puts another in its place.
 pub(crate) trait Performer {
@@ -66,17 +66,6 @@ impl Worker {
         self.open.as_mut().map(|(_, evaluator)| evaluator).context("no evaluator")
     }
 
-    /// One job at a time on a machine, whoever asked for it: two that are timed at once would disturb each other. Such are
-    /// the worker of a connection that was lost and the one that came after it.
-    fn alone(&self, observer: &dyn Observer) -> Option<File> {
-        let file = File::create(self.here.cache.join(format!("worker-{}.lock", self.here.device.unwrap_or(0)))).ok()?;
-        if file.try_lock().is_err() {
-            observer.stage("waiting for another worker on this machine");
-            file.lock().ok()?;
-        }
-        Some(file)
-    }
-
     /// The problem under its own name with its modules beside it, in a folder that outlives the job.
     fn unpack(&self, packed: &Packed) -> anyhow::Result<PathBuf> {
         let name = &packed.job.work.problem_name;
@@ -100,7 +89,6 @@ impl Performer for Worker {
     fn perform(&mut self, packed: &Packed, observer: &dyn Observer) -> (JobResult, Vec<Content>) {
         let begun = Instant::now();
         let log = Logged { observer, lines: RefCell::default(), begun };
-        let _alone = self.alone(&log);
         let outcome = self.outcome(packed, &log).unwrap_or_else(|error| {
             // A session that failed is not trusted with the next job.
             self.open = None;

@@ -47,7 +47,8 @@ fn answer_all<W: Write>(
     line: &Line<W>,
 ) -> anyhow::Result<()> {
     let mut wanted: BTreeMap<String, Packed> = BTreeMap::new();
-    let mut drain = Drain::new(exchange, performer, line);
+    let at_work = std::sync::Mutex::default();
+    let mut drain = Drain::new(exchange, performer, line, &at_work);
     loop {
         // Waits only where there is nothing to do, or where the worker of an earlier connection is at it.
         let worked = drain.one(&mut |_| {})?;

@@ -57,7 +57,8 @@ fn groups_stay_together_oldest_first() {
     std::fs::create_dir_all(folder.path().join("pending/half")).unwrap();
     let mut performer = Pretend::default();
     let mut lines = Vec::new();
-    let mut drain = Drain::new(&exchange, &mut performer, &Quiet);
+    let at_work = std::sync::Mutex::default();
+    let mut drain = Drain::new(&exchange, &mut performer, &Quiet, &at_work);
     drain.run(false, None, &mut |finished| lines.push(finished.job.id.clone())).unwrap();
     let report = drain.report.clone();
     assert_eq!((report.jobs, report.failed, lines.len()), (5, 0, 5));
@@ -71,7 +72,10 @@ fn no_job_is_begun_after_the_limit() {
     let exchange = Exchange::open(folder.path()).unwrap();
     exchange.submit(&packed("a")).unwrap();
     let mut performer = Pretend::default();
-    Drain::new(&exchange, &mut performer, &Quiet).run(true, Some(std::time::Duration::ZERO), &mut |_| {}).unwrap();
+    let at_work = std::sync::Mutex::default();
+    Drain::new(&exchange, &mut performer, &Quiet, &at_work)
+        .run(true, Some(std::time::Duration::ZERO), &mut |_| {})
+        .unwrap();
     assert!(performer.got.is_empty() && exchange.waiting().len() == 1);
 }
 
