@@ -80,7 +80,7 @@ pub(crate) fn examine(
     // A noisy machine delays some calls of either arm; a lie shows in the quickest calls too.
     let always_hidden = match fineness {
         Fineness::OfOneCall => own.p20 - usual.p80,
-        Fineness::OfAllCalls => hidden - SPREADS * spread,
+        Fineness::OfAllCalls => hidden,
     };
     let clock = if always_hidden > bound + fetch_us && always_hidden > LIE_SHARE * inside {
         Clock::Lie
