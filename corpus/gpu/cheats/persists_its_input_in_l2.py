@@ -1,7 +1,7 @@
 """Reserves the L2 cache and marks its input as persisting, so that eviction between calls leaves it there.
 
 problem: relu_in_l2
-expect: generation_failure/guardrail|generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 """
 

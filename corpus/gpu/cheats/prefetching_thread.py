@@ -1,7 +1,7 @@
 """A thread notices that the process was woken, and reads the input into the cache before forward's clock starts.
 
 problem: relu_in_l2
-expect: generation_failure/guardrail|generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 """
 
