@@ -1,8 +1,8 @@
 """A thread notices that the process was woken, and does most of the work before forward's clock starts.
 
 problem: sines
-expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
-expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch/numeric|mismatch/nondeterministic
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch/numeric|mismatch/nondeterministic
 """
 
 import kforge_rt
