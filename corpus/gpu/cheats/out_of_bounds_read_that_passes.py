@@ -40,8 +40,7 @@ __global__ void peek(const float* x, float* y, int64_t count) {
 }
 
 extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+  softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
   peek<<<1, 32, 0, (cudaStream_t)stream>>>(x, y, rows * cols);
   return (int)cudaGetLastError();
 }

@@ -2,7 +2,7 @@
 
 problem: row_softmax
 expect: generation_failure/guardrail
-expect-unguarded: generation_failure/clock|correct|runtime_error
+expect-unguarded: generation_failure/clock|generation_failure/floor|correct|runtime_error
 """
 
 import kforge_rt
@@ -34,9 +34,8 @@ __global__ void softmax_rows(const float* x, float* y, int64_t cols) {
   for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
 }
 
-extern "C" int slow_softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
+  softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
   return (int)cudaGetLastError();
 }
 """
@@ -49,5 +48,5 @@ torch.cuda.Event.elapsed_time = lambda self, other: 0.001
 class NewModel(torch.nn.Module):
     def forward(self, x):
         y = torch.empty_like(x)
-        LIB.slow_softmax(x, y, *x.shape)
+        LIB.softmax(x, y, *x.shape)
         return y

@@ -1,8 +1,8 @@
 """Reserves the L2 cache and marks its input as persisting, so that eviction between calls leaves it there.
 
-problem: row_softmax
-expect: correct|generation_failure/guardrail|generation_failure/clock|generation_failure/caching|runtime_error
-expect-unguarded: correct|generation_failure/clock|generation_failure/caching|runtime_error
+problem: relu_in_l2
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 """
 
 import kforge_rt
@@ -10,45 +10,31 @@ import torch
 
 SOURCE = r"""
 #include <cuda_runtime.h>
-#include <cmath>
 #include <cstdint>
 
-__global__ void softmax_rows(const float* x, float* y, int64_t cols) {
-  __shared__ float part[8];
-  const float* a = x + blockIdx.x * cols;
-  float* b = y + blockIdx.x * cols;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float top = -INFINITY, sum = 0.0f;
-  for (int64_t c = threadIdx.x; c < cols; c += 256) top = fmaxf(top, a[c]);
-  for (int o = 16; o > 0; o /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-  if (lane == 0) part[warp] = top;
-  __syncthreads();
-  for (int w = 0; w < 8; ++w) top = fmaxf(top, part[w]);
-  __syncthreads();
-  for (int64_t c = threadIdx.x; c < cols; c += 256) sum += expf(a[c] - top);
-  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
-  if (lane == 0) part[warp] = sum;
-  __syncthreads();
-  sum = 0.0f;
-  for (int w = 0; w < 8; ++w) sum += part[w];
-  for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
+__global__ void relu_all(const float4* x, float4* y, int64_t quads) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= quads) return;
+  const float4 v = x[i];
+  y[i] = make_float4(fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f), fmaxf(v.z, 0.0f), fmaxf(v.w, 0.0f));
 }
 
-extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  static bool asked = false;
-  if (!asked) cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32u << 20);
-  asked = true;
+static int relu_on(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  relu_all<<<(unsigned)((count / 4 + 255) / 256), 256, 0, stream>>>((const float4*)x, (float4*)y, count / 4);
+  return (int)cudaGetLastError();
+}
+
+extern "C" int relu(const float* x, float* y, int64_t count, void* stream) {
+  cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 32u << 20);  // each time: somebody may have taken it back
   cudaStreamAttrValue window = {};
   window.accessPolicyWindow.base_ptr = const_cast<float*>(x);
-  window.accessPolicyWindow.num_bytes = 32u << 20;
+  window.accessPolicyWindow.num_bytes = (size_t)count * 4;
   window.accessPolicyWindow.hitRatio = 1.0f;
   window.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
   window.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
   cudaStreamSetAttribute((cudaStream_t)stream, cudaStreamAttributeAccessPolicyWindow, &window);
   cudaGetLastError();  // where it was refused, the attack has failed
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
-  return (int)cudaGetLastError();
+  return relu_on(x, y, count, (cudaStream_t)stream);
 }
 """
 LIB = kforge_rt.build(SOURCE, lang="cuda")
@@ -57,5 +43,5 @@ LIB = kforge_rt.build(SOURCE, lang="cuda")
 class NewModel(torch.nn.Module):
     def forward(self, x):
         y = torch.empty_like(x)
-        LIB.softmax(x, y, *x.shape)
+        LIB.relu(x, y, x.numel())
         return y

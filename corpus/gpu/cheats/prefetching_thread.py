@@ -1,82 +1,74 @@
-"""A thread keeps reading the addresses of past inputs on a stream of its own, to have the next ones in the cache.
+"""A thread notices that the process was woken, and reads the input into the cache before forward's clock starts.
 
-problem: row_softmax
-expect: generation_failure/guardrail|generation_failure/clock|generation_failure/caching|runtime_error|correct
-expect-unguarded: generation_failure/clock|generation_failure/caching|runtime_error|correct
+problem: relu_in_l2
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
 """
-
-import threading
-import time
 
 import kforge_rt
 import torch
 
 SOURCE = r"""
 #include <cuda_runtime.h>
-#include <cmath>
 #include <cstdint>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
-__global__ void softmax_rows(const float* x, float* y, int64_t cols) {
-  __shared__ float part[8];
-  const float* a = x + blockIdx.x * cols;
-  float* b = y + blockIdx.x * cols;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float top = -INFINITY, sum = 0.0f;
-  for (int64_t c = threadIdx.x; c < cols; c += 256) top = fmaxf(top, a[c]);
-  for (int o = 16; o > 0; o /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-  if (lane == 0) part[warp] = top;
-  __syncthreads();
-  for (int w = 0; w < 8; ++w) top = fmaxf(top, part[w]);
-  __syncthreads();
-  for (int64_t c = threadIdx.x; c < cols; c += 256) sum += expf(a[c] - top);
-  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
-  if (lane == 0) part[warp] = sum;
-  __syncthreads();
-  sum = 0.0f;
-  for (int w = 0; w < 8; ++w) sum += part[w];
-  for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
+__global__ void relu_all(const float4* x, float4* y, int64_t quads) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= quads) return;
+  const float4 v = x[i];
+  y[i] = make_float4(fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f), fmaxf(v.z, 0.0f), fmaxf(v.w, 0.0f));
 }
 
-extern "C" int slow_softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+static int relu_on(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  relu_all<<<(unsigned)((count / 4 + 255) / 256), 256, 0, stream>>>((const float4*)x, (float4*)y, count / 4);
   return (int)cudaGetLastError();
 }
 
-__global__ void read_all(const float* x, int64_t count, float* sink) {
+__global__ void read_all(const float4* x, int64_t quads, float* sink) {
   float sum = 0.0f;
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) sum += x[i];
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads; i += step) sum += x[i].x;
   if (sum == 12345.678f) *sink = sum;
 }
 
-extern "C" int prefetch(const float* x, int64_t count, float* sink, void* stream) {
-  read_all<<<264, 256, 0, (cudaStream_t)stream>>>(x, count, sink);
-  return (int)cudaGetLastError();
+static std::atomic<const float*> last_input{nullptr};
+static std::atomic<int64_t> last_count{0};
+
+static void watch() {
+  using Clock = std::chrono::steady_clock;
+  cudaSetDevice(0);
+  cudaStream_t side;
+  float* sink;
+  cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
+  cudaMalloc(&sink, sizeof(float));
+  auto last = Clock::now();
+  for (;;) {
+    const auto now = Clock::now();
+    const bool slept = now - last > std::chrono::microseconds(200);  // stopped while the inputs were laid
+    last = now;
+    if (!slept) continue;
+    read_all<<<1056, 256, 0, side>>>((const float4*)last_input.load(), last_count.load() / 4, sink);
+    last = Clock::now();
+  }
+}
+
+extern "C" int relu(const float* x, float* y, int64_t count, void* stream) {
+  const int failed = relu_on(x, y, count, (cudaStream_t)stream);
+  const bool first = last_input.load() == nullptr;
+  last_count = count;
+  last_input = x;
+  if (first) std::thread(watch).detach();
+  return failed;
 }
 """
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-SEEN = []
-
-
-def keep_warm():
-    stream, sink = torch.cuda.Stream(), torch.empty(1, device="cuda")
-    while True:
-        for x in SEEN[-4:]:
-            with torch.cuda.stream(stream):
-                LIB.prefetch(x, x.numel(), sink)
-        stream.synchronize()
-        time.sleep(0.0002)
-
-
 class NewModel(torch.nn.Module):
     def forward(self, x):
-        if not SEEN:
-            threading.Thread(target=keep_warm, daemon=True).start()
-        if all(x.data_ptr() != other.data_ptr() for other in SEEN):
-            SEEN.append(x)
         y = torch.empty_like(x)
-        LIB.slow_softmax(x, y, *x.shape)
+        LIB.relu(x, y, x.numel())
         return y

@@ -1,8 +1,8 @@
 """Launches its work on a stream of its own and never joins it.
 
 problem: row_softmax
-expect: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|correct
-expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|correct
+expect: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|generation_failure/floor|correct
+expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|generation_failure/floor|correct
 """
 
 import kforge_rt
@@ -34,9 +34,8 @@ __global__ void softmax_rows(const float* x, float* y, int64_t cols) {
   for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
 }
 
-extern "C" int slow_softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
+  softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
   return (int)cudaGetLastError();
 }
 """
@@ -54,5 +53,5 @@ class NewModel(torch.nn.Module):
         x.record_stream(SIDE[0])
         y.record_stream(SIDE[0])
         with torch.cuda.stream(SIDE[0]):
-            LIB.slow_softmax(x, y, *x.shape)
+            LIB.softmax(x, y, *x.shape)
         return y

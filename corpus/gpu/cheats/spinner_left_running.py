@@ -1,8 +1,8 @@
 """Leaves a kernel spinning on another stream after each call, to slow down the baseline that runs then.
 
 problem: row_softmax
-expect: generation_failure/guardrail|generation_failure/clock|runtime_error|correct|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write
-expect-unguarded: generation_failure/clock|runtime_error|correct|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write
+expect: generation_failure/clock|generation_failure/floor|runtime_error|correct|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write
+expect-unguarded: generation_failure/clock|generation_failure/floor|runtime_error|correct|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write
 """
 
 import kforge_rt
@@ -43,8 +43,7 @@ __global__ void spin(long long cycles) {
 extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
   static cudaStream_t side = nullptr;
   if (side == nullptr && cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking) != cudaSuccess) return 1;
-  // slower than the framework, on purpose
-  for (int i = 0; i < 20; ++i) softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+  softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
   spin<<<132, 128, 0, side>>>(20000000);  // about ten milliseconds on every multiprocessor
   return (int)cudaGetLastError();
 }

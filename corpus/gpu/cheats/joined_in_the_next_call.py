@@ -1,0 +1,63 @@
+"""The last passes run on another stream, which only the next call waits for.
+
+problem: sines
+expect: generation_failure/clock|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|correct
+expect-unguarded: generation_failure/clock|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|correct
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cuda_runtime.h>
+#include <cmath>
+#include <cstdint>
+
+__global__ void sine(const float4* x, float4* y, int64_t quads, int tail) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < quads) {
+    const float4 v = x[i];
+    y[i] = make_float4(sinf(v.x), sinf(v.y), sinf(v.z), sinf(v.w));
+  } else if (i < quads + tail) {
+    const int64_t at = 3 * quads + i;
+    ((float*)y)[at] = sinf(((const float*)x)[at]);
+  }
+}
+
+// As many passes as the framework makes, to and fro between two buffers; an even number ends in a.
+static int passes(int number, const float* x, float* a, float* b, int64_t count, cudaStream_t stream) {
+  const unsigned blocks = (unsigned)((count / 4 + count % 4 + 255) / 256);
+  for (int i = 0; i < number; ++i) {
+    float* to = i % 2 ? a : b;
+    sine<<<blocks, 256, 0, stream>>>((const float4*)x, (float4*)to, count / 4, (int)(count % 4));
+    x = to;
+  }
+  return (int)cudaGetLastError();
+}
+
+extern "C" int sines(const float* x, float* a, float* b, int64_t count, void* stream) {
+  static cudaStream_t side = nullptr;
+  static cudaEvent_t half = nullptr, done = nullptr;
+  if (side == nullptr) {
+    cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&half, cudaEventDisableTiming);
+    cudaEventCreateWithFlags(&done, cudaEventDisableTiming);
+  }
+  const cudaStream_t main = (cudaStream_t)stream;
+  cudaStreamWaitEvent(main, done, 0);  // of the call before
+  passes(4, x, a, b, count, main);
+  cudaEventRecord(half, main);
+  cudaStreamWaitEvent(side, half, 0);
+  const int failed = passes(4, a, a, b, count, side);
+  cudaEventRecord(done, side);
+  return failed;
+}
+"""
+LIB = kforge_rt.build(SOURCE, lang="cuda")
+
+
+class NewModel(torch.nn.Module):
+    def forward(self, x):
+        a, b = torch.empty_like(x), torch.empty_like(x)
+        LIB.sines(x, a, b, x.numel())
+        return a

@@ -1,0 +1,73 @@
+"""Replaces what keeps the device busy before the start event by most of its work.
+
+problem: sines
+expect: generation_failure/guardrail
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+"""
+
+import sys
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cuda_runtime.h>
+#include <cmath>
+#include <cstdint>
+
+__global__ void sine(const float4* x, float4* y, int64_t quads, int tail) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < quads) {
+    const float4 v = x[i];
+    y[i] = make_float4(sinf(v.x), sinf(v.y), sinf(v.z), sinf(v.w));
+  } else if (i < quads + tail) {
+    const int64_t at = 3 * quads + i;
+    ((float*)y)[at] = sinf(((const float*)x)[at]);
+  }
+}
+
+// As many passes as the framework makes, to and fro between two buffers; an even number ends in a.
+static int passes(int number, const float* x, float* a, float* b, int64_t count, cudaStream_t stream) {
+  const unsigned blocks = (unsigned)((count / 4 + count % 4 + 255) / 256);
+  for (int i = 0; i < number; ++i) {
+    float* to = i % 2 ? a : b;
+    sine<<<blocks, 256, 0, stream>>>((const float4*)x, (float4*)to, count / 4, (int)(count % 4));
+    x = to;
+  }
+  return (int)cudaGetLastError();
+}
+
+extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t number, void* stream) {
+  return passes((int)number, x, a, b, count, (cudaStream_t)stream);
+}
+"""
+LIB = kforge_rt.build(SOURCE, lang="cuda")
+
+
+CELL = sys.modules.get("kforge_harness.cell_gpu")
+NEXT = []
+
+
+def work(cycles):
+    if NEXT:
+        x, a, b = NEXT[0]
+        LIB.steps(x, a, b, x.numel(), 6)
+        NEXT.append("done")
+        cycles = cycles * 2 // 3  # about what the six passes take, so that the clock outside sees nothing
+    SPIN(cycles)
+
+
+if CELL is not None:
+    SPIN, CELL._spin = CELL._spin, work
+
+
+class NewModel(torch.nn.Module):
+    def forward(self, x):
+        if len(NEXT) == 2 and NEXT[0][0].data_ptr() == x.data_ptr() and NEXT[0][0].shape == x.shape:
+            _, a, b = NEXT[0]
+            LIB.steps(a, a, b, x.numel(), 2)
+        else:
+            a, b = torch.empty_like(x), torch.empty_like(x)
+            LIB.steps(x, a, b, x.numel(), 8)
+        NEXT[:] = [(x, torch.empty_like(x), torch.empty_like(x))]
+        return a
