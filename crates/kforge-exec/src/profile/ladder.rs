@@ -34,7 +34,7 @@ pub(super) struct Report {
 
 impl Report {
     /// Kept from an earlier profile, which its line says.
-    pub(super) fn from_before(mut self) -> Self {
+    pub(super) fn kept_before(mut self) -> Self {
         self.detail.push_str("; from an earlier profile");
         self
     }

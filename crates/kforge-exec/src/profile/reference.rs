@@ -57,7 +57,7 @@ impl Session {
         }
         let told = found.as_ref().map_err(Clone::clone);
         let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
-        let told = told.map(|report| if before { report.from_before() } else { report });
+        let told = told.map(|report| if before { report.kept_before() } else { report });
         ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
         Ok(found.unwrap_or_default())
     }

@@ -41,12 +41,11 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// None where Nsight Compute is not there. `own` are the mangled names of the kernels to look at.
-    pub(super) fn new(session: &Session, own: &[String], everything: bool) -> Option<Self> {
-        let program = Program::find("ncu")?;
+    /// `own` are the mangled names of the kernels to look at.
+    pub(super) fn new(session: &Session, program: Program, own: &[String], everything: bool) -> Self {
         let chip = format!("{} {}", session.options.arch, session.device.name);
         let kept = Kept::open(&session.options.cache, &chip, &program.version);
-        Some(Self { program, chip, kept, pattern: names::pattern(own), everything })
+        Self { program, chip, kept, pattern: names::pattern(own), everything }
     }
 
     fn call(&self) -> Call {

@@ -24,7 +24,7 @@ pub(super) struct Log {
     /// Metrics that it listed without a number for any launch.
     pub(super) empty: Vec<String>,
     /// Metrics that it listed.
-    columns: BTreeSet<String>,
+    pub(super) columns: BTreeSet<String>,
     pub(super) errors: Vec<String>,
     /// Kernels that ran while none fitted the filter.
     pub(super) available: Vec<String>,

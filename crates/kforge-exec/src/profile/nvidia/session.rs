@@ -15,7 +15,7 @@ use super::{
     kernels::{self, Seen},
     resources::{self, Resources},
     sass::{self, Facts, Wants},
-    tool::{self, Part},
+    tool::{self, Part, Program},
 };
 use crate::{
     cell::Op,
@@ -65,6 +65,8 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<Profile> {
         let mut ladder = Ladder::default();
+        // Its version is asked for while the candidate is built.
+        let looking = std::thread::spawn(|| Program::find("ncu"));
         let begun = Instant::now();
         let mut outcome = Outcome::begin(self, CANDIDATE, source);
         let Some(mut arm) = self.build(source, &[Special::default()], &mut outcome, observer)? else {
@@ -89,7 +91,8 @@ impl Session {
         let weights = self.referee.weights(&self.opened)?;
         let under = weights.first().map(|weights| Under { device, source, weights });
         let own = built.as_ref().map(|built| built.own.clone()).unwrap_or_default();
-        let mut asking = Asking::new(self, &own, options.all_metrics);
+        let program = looking.join().unwrap_or_default();
+        let mut asking = program.map(|program| Asking::new(self, program, &own, options.all_metrics));
         let running = match (&asking, under) {
             (Some(asking), Some(under)) => Some((self.start_counting(&mut arm.sandbox, asking, under)?, under)),
             _ => None,
@@ -108,18 +111,11 @@ impl Session {
             _ => Err("ncu is not there; install Nsight Compute, or put it on PATH".to_owned()),
         };
         let counted_s = begun.elapsed().as_secs_f64();
-        let seen_begun = Instant::now();
-        let seen = self.kernels(&mut arm, source, counted.is_err() || options.all_metrics)?;
-        let seen_s = seen_begun.elapsed().as_secs_f64();
         let mut reference_rung = Ladder::default();
         let reference = self.reference(&mut reference_rung, observer)?;
         let chip = self.gpu.as_ref().map(Device::from).unwrap_or_default();
         let scene = self.scene(&reference, &chip, time_us);
-        let ran = match (&counted, &seen) {
-            (Ok(log), _) => log.launches.iter().map(|launch| launch.kernel.clone()).collect(),
-            (Err(_), Some((seen, _))) => seen.own(),
-            (Err(_), None) => Vec::new(),
-        };
+        let mut ran: Vec<String> = counted.iter().flat_map(|log| &log.launches).map(|l| l.kernel.clone()).collect();
         let told = counted.and_then(|log| {
             let (version, absent) =
                 asking.map(|asking| (asking.program.version, asking.kept.absent)).unwrap_or_default();
@@ -127,11 +123,17 @@ impl Session {
             let facts = built.as_ref().map(|built| built.facts.clone()).unwrap_or_default();
             counters::report(&detail, &log, &own, &facts, &scene, &absent)
         });
+        let begun = Instant::now();
+        let seen = self.kernels(&mut arm, source, told.is_err() || options.all_metrics)?;
+        let seen_s = begun.elapsed().as_secs_f64();
+        if ran.is_empty() {
+            ran = seen.as_ref().map(|(seen, _)| seen.own()).unwrap_or_default();
+        }
         ladder.note(NCU, counted_s, told);
         note_code(&mut ladder, (built_s, code_s), built, &ran, &scene);
         if let Some((seen, kept)) = &seen {
             let told = kernels::report(&self.versions.torch, seen, time_us);
-            ladder.note(KERNELS, seen_s, told.map(|report| if *kept { report.from_before() } else { report }));
+            ladder.note(KERNELS, seen_s, told.map(|report| if *kept { report.kept_before() } else { report }));
         }
         ladder.append(reference_rung);
         let roofline = time_us.and_then(|time_us| self.place_on_gpu(&reference, &chip, time_us, &mut ladder));

@@ -273,8 +273,8 @@ pub(super) fn keep_raw(name: &str, ended: &Ended) {
     let Some(folder) = std::env::var_os("KFORGE_KEEP_PROFILES").filter(|folder| !folder.is_empty()) else { return };
     let folder = Path::new(&folder);
     let text = format!(
-        "code {} timed_out {} seconds {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
-        ended.code, ended.timed_out, ended.seconds, ended.status, ended.log, ended.output
+        "code {} timed_out {} seconds {}\nstages {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
+        ended.code, ended.timed_out, ended.seconds, ended.status.seconds, ended.status, ended.log, ended.output
     );
     let written =
         std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), text));
