@@ -9,13 +9,26 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from . import gpu
 from .audit import _NOT_COMPUTING
 from .modes import Watch
 
 _MOST = 12
 _MOST_KERNELS = 60
 _LONGEST_NAME = 300
+# Rows that are the profiler's own work, or waiting for the device: nobody's operator and nobody's kernel.
+_OVERHEAD = frozenset(
+    {
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Command Buffer Full",
+        "Instrumentation",
+        "Lazy Function Loading",
+        "Resource",
+        "Runtime Triggered Module Loading",
+        "cudaDeviceSynchronize",
+        "cudaStreamSynchronize",
+    }
+)
 
 
 class Tally(Watch):
@@ -92,7 +105,7 @@ def _timed(model: Any, arguments: Callable[[], list[Any]], calls: int, tally: Ta
         }
         for event in profiler.key_averages()
         if getattr(event, used) > 0
-        and "profiler" not in str(event.key).lower()
+        and not is_overhead(str(event.key))
         and (not on_gpu or "cpu" in str(event.device_type).lower())
     ]
     total = sum(row["self_us"] for row in rows) or 1.0
@@ -100,9 +113,13 @@ def _timed(model: Any, arguments: Callable[[], list[Any]], calls: int, tally: Ta
     return [{**row, "share": row["self_us"] / total} for row in rows[:_MOST]]
 
 
+def is_overhead(name: str) -> bool:
+    return name in _OVERHEAD or "profiler" in name.lower()
+
+
 def kernels(model: Any, arguments: Callable[[], list[Any]], calls: int) -> str:
     """Kernels on the GPU with their times and launches in one call, as one JSON object."""
-    made: dict[str, Any] = {"device": gpu.properties(), "kernels": [], "error": None}
+    made: dict[str, Any] = {"kernels": [], "error": None}
     calls = max(calls, 1)
     try:
         from torch.profiler import ProfilerActivity, profile
@@ -113,6 +130,7 @@ def kernels(model: Any, arguments: Callable[[], list[Any]], calls: int) -> str:
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
         rows = [event for event in profiler.key_averages() if "cuda" in str(event.device_type).lower()]
+        rows = [event for event in rows if not is_overhead(str(event.key))]
         rows.sort(key=lambda event: -float(event.self_device_time_total))
         made["kernels"] = [
             {

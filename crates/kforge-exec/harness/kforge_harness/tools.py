@@ -39,7 +39,10 @@ _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+([^;]*;)")
 
 
 class Tool:
-    """One tool with the program that it starts. `start` and `collect` apart, so that others can work meanwhile."""
+    """One tool with the program that it starts. `start` and `collect` apart, so that others can work meanwhile.
+
+    A program that `waits` has torch imported when it is collected, and leaves the GPU alone until then.
+    """
 
     def __init__(self, spec: dict[str, Any], fds: list[int]) -> None:
         self._spec = spec
@@ -59,7 +62,9 @@ class Tool:
         weights_fd = weight_fds[0] if weight_fds else -1
         size = os.fstat(weights_fd).st_size if weight_fds else 0
         solo["weights"] = self._handed_on(weights_fd, size, "weights.bin")
-        solo.update(status=self._path("status.json"), wait_for=self._path("go"))
+        # A clock that all processes share: the tool's own start is seen by it.
+        solo.update(status=self._path("status.json"), begun=time.monotonic())
+        solo["wait_for"] = self._path("go") if tool["waits"] else ""
         with open(self._path("spec.json"), "w", encoding="utf-8") as file:
             json.dump(solo, file)
         harness = os.path.dirname(os.path.abspath(__file__))
@@ -123,22 +128,24 @@ def code(build: str, cache: str, sass: bool) -> dict[str, Any]:
     """
     from .inspector import _files, _run, read_plain
 
-    tool = cuobjdump()
     libraries = [path for path in _files(build, ".so") if _has_device_code(path)][:_MOST_LIBRARIES]
     cubins = [path for path in _files(cache, ".cubin") + _files(build, ".cubin") if _is_elf(path)]
     cubins = sorted(cubins, key=_age)[:_MOST_CUBINS]
     triton = []
     for path in sorted((p for p in _files(cache, ".json") if "__grp__" not in p), key=_age)[:_MOST_CUBINS]:
         with contextlib.suppress(ValueError):
-            found = json.loads(read_plain(path, 1 << 20) or b"null")
-            if isinstance(found, dict) and "target" in found and isinstance(found.get("name"), str):
+            said = json.loads(read_plain(path, 1 << 20) or b"null")
+            if isinstance(said, dict) and "target" in said and isinstance(said.get("name"), str):
                 keys = ("name", "shared", "num_warps", "num_stages")
-                triton.append({key: found[key] for key in keys if isinstance(found.get(key), (int, str))})
-    files: list[dict[str, Any]] = []
-    version = ""
-    if tool is not None:
-        lines = _run([tool, "--version"], 10, 4096)[1].splitlines()
-        version = next((line for line in lines if "release" in line), "cuobjdump")
+                triton.append({key: said[key] for key in keys if isinstance(said.get(key), (int, str))})
+    found = [*libraries, *cubins]
+    # What the compiler itself said of registers and spills is more than can be read from its output, and at hand.
+    logs = {} if sass else {path: log for path in found if (log := _compiler_log(path))}
+    files = [{"usage": log} for log in logs.values()]
+    named = ["the compiler's report"] if logs else []
+    tool = cuobjdump()
+    unread = [path for path in found if path not in logs]
+    if tool is not None and unread:
         option, key = ("-sass", "sass") if sass else ("--dump-resource-usage", "usage")
 
         def read(path: str) -> tuple[int, str]:
@@ -146,9 +153,21 @@ def code(build: str, cache: str, sass: bool) -> dict[str, Any]:
             return returned, (slim(text) if sass else text)[:_MOST_CODE]
 
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-            texts = pool.map(read, [*libraries, *cubins])
-            files = [{key: text} for returned, text in texts if returned == 0]
-    return {"tool": version, "files": files, "triton": triton, "found": len(libraries) + len(cubins)}
+            version = pool.submit(_run, [tool, "--version"], 10, 4096)
+            texts = pool.map(read, unread)
+            files += [{key: text} for returned, text in texts if returned == 0]
+            lines = version.result()[1].splitlines()
+        named.append(next((line for line in lines if "release" in line), "cuobjdump"))
+    return {"tool": "; ".join(named), "files": files, "triton": triton, "found": len(found)}
+
+
+def _compiler_log(path: str) -> str:
+    """What `kforge_rt` kept beside a build, where it tells of kernels."""
+    from .inspector import read_plain
+
+    data = read_plain(os.path.splitext(path)[0] + ".log", _MOST_CODE)
+    text = "" if data is None else data.decode("utf-8", "replace")
+    return text if "Function properties for " in text and " registers" in text else ""
 
 
 def slim(sass: str) -> str:

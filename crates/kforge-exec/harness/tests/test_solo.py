@@ -127,7 +127,9 @@ echo "ended $?" >> "$log"
 """
 
 
-def started(folder: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], limit_s: float = 60) -> tools.Tool:
+def started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], limit_s: float = 60, waits: bool = True
+) -> tools.Tool:
     monkeypatch.chdir(folder)
     program = folder / "fake-tool"
     program.write_text(FAKE_TOOL)
@@ -140,6 +142,7 @@ def started(folder: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any],
         "log_option": "--log-file",
         "limit_s": limit_s,
         "environment": {"KFORGE_SEEN": "1"},
+        "waits": waits,
     }
     tool = tools.Tool({"tool": what, "solo": spec}, [-1, inputs, -1, -1, weights])
     assert tool.start() == {"started": True}
@@ -153,6 +156,27 @@ def test_a_tool_starts_it_and_its_log_comes_back(tmp_path: Path, monkeypatch: py
     assert answer["status"]["done"], answer
     assert answer["code"] == 0
     assert not list(tmp_path.glob("tool-*"))
+    stages = [
+        "start of the tool",
+        "import torch",
+        "start the device",
+        "wait",
+        "import",
+        "construct",
+        "warm-up",
+        "calls",
+    ]
+    assert list(answer["status"]["seconds"]) == stages
+
+
+def test_a_program_that_need_not_wait_runs_before_anybody_collects_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = started(tmp_path, monkeypatch, spec_of(tmp_path), waits=False)
+    assert tool._process is not None
+    assert tool._process.wait(timeout=120) == 0
+    assert (tmp_path / "called").exists()
+    assert tool.collect()["status"]["done"]
 
 
 def test_a_tool_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +204,19 @@ def test_only_libraries_with_device_code_and_plain_files_are_looked_at(tmp_path:
     assert found["triton"] == [{"name": "k", "shared": 5}]
     assert found["files"] == []
     assert found["found"] == 0
+
+
+def test_the_compilers_own_log_is_taken_where_a_build_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "cuobjdump", lambda: None)
+    log = "ptxas info    : Function properties for k\n    8 bytes stack frame\nptxas info    : Used 40 registers\n"
+    (tmp_path / "k-1.cubin").write_bytes(b"\x7fELF" + bytes(100))
+    (tmp_path / "k-1.log").write_text(log)
+    (tmp_path / "k-2.cubin").write_bytes(b"\x7fELF" + bytes(100))
+    (tmp_path / "k-2.log").write_text("kernel.cu(3): warning: a variable was declared but never referenced\n")
+    found = tools.code(str(tmp_path), str(tmp_path / "none"), sass=False)
+    assert found["files"] == [{"usage": log}]
+    assert (found["found"], found["tool"]) == (2, "the compiler's report")
+    assert tools.code(str(tmp_path), str(tmp_path / "none"), sass=True)["files"] == []
 
 
 @pytest.mark.skipif(tools.cuobjdump() is None, reason="needs cuobjdump, which comes with Triton")

@@ -19,14 +19,15 @@ const FLOOR_SHARE: f64 = 0.95;
 /// As the referee read them from the device.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Gpu {
-    name: String,
-    capability: (u32, u32),
+    pub(crate) name: String,
+    pub(crate) capability: (u32, u32),
     memory_bytes: u64,
     cuda: String,
     memory_clock_khz: f64,
     bus_width_bits: f64,
     l2_bytes: u64,
-    sms: u32,
+    pub(crate) sm_clock_khz: f64,
+    pub(crate) sms: u32,
     flush_bytes: u64,
     compulsory_bytes: f64,
     compulsory_note: String,

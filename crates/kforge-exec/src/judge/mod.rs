@@ -5,7 +5,7 @@ pub(crate) mod baseline;
 mod beside;
 mod clock;
 mod compiled;
-mod gpu;
+pub(crate) mod gpu;
 mod interpreted;
 mod lanes;
 pub(crate) mod outcome;
@@ -123,6 +123,7 @@ pub struct Session {
     launches: u64,
     pub(crate) device: DeviceInfo,
     pub(crate) versions: Versions,
+    pub(crate) profiles: crate::profile::Memory,
     stages: Vec<(&'static str, f64)>,
 }
 
@@ -200,6 +201,7 @@ impl Session {
             launches: 0,
             device,
             versions,
+            profiles: crate::profile::Memory::default(),
             stages,
         })
     }

@@ -32,6 +32,14 @@ pub(super) struct Report {
     pub(super) documents: Vec<(String, String)>,
 }
 
+impl Report {
+    /// Kept from an earlier profile, which its line says.
+    pub(super) fn kept_before(mut self) -> Self {
+        self.detail.push_str("; from an earlier profile");
+        self
+    }
+}
+
 /// A rung's report, or the reason why there is none and what would mend that.
 pub(super) type Tried = Result<Report, String>;
 

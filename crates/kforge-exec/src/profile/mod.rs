@@ -8,6 +8,7 @@
 mod counters;
 mod disassembly;
 mod instruction;
+mod kept;
 mod ladder;
 mod loops;
 mod nvidia;
@@ -15,6 +16,7 @@ mod operators;
 mod peaks;
 mod perf;
 mod recording;
+mod reference;
 mod roofline;
 mod samples;
 mod vectorise;
@@ -26,7 +28,6 @@ use crate::{
     judge::{
         EvalOptions, Observer, Session,
         arm::{Arm, How},
-        baseline::EAGER,
         outcome::Outcome,
         timing::{RING, starts_threads},
         verify::OWN,
@@ -35,10 +36,11 @@ use crate::{
     slots::Slots,
 };
 use disassembly::{Heat, Library, Width};
-use kforge_types::{Profile, Roofline, median};
+use kforge_types::{Profile, Roofline, State, Verdict, median};
 use ladder::{Ladder, Report, Tried};
 use operators::Reference;
 use perf::Perf;
+pub(crate) use reference::Memory;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{
@@ -52,15 +54,12 @@ const COUNTERS: &str = "perf counters";
 const SAMPLES: &str = "perf samples";
 const REPORT: &str = "vectorisation report";
 const DISASSEMBLY: &str = "disassembly";
-const OPERATORS: &str = "torch profiler";
 const ROOFLINE: &str = "roofline";
 
 const WARM_UP: usize = 3;
 /// Calls whose time is taken where nobody gave one.
 const TIMED_CALLS: usize = 9;
-const REFERENCE_CALLS: u64 = 10;
 const INSPECT_LIMIT: Duration = Duration::from_mins(3);
-const REFERENCE_LIMIT: Duration = Duration::from_mins(2);
 /// Of what perf writes in a second.
 const MOST_RECORDED: u64 = 64 << 20;
 const FEWEST_SAMPLES: u64 = 20;
@@ -164,7 +163,7 @@ impl Session {
             match arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(limit))? {
                 Ok(sample) if number >= WARM_UP => times.push(sample.inside_us),
                 Ok(_) => {}
-                Err(verdict) => return Ok(Err(format!("a call fails: {}", verdict.reason))),
+                Err(verdict) => return Ok(Err(refused(&verdict, "not profiled"))),
             }
         }
         Ok(known_us.or_else(|| median(&times)).ok_or_else(|| "no call was timed".to_owned()))
@@ -307,32 +306,6 @@ impl Session {
         Ok(())
     }
 
-    /// The reference's operators in a cell of its own.
-    fn reference(&mut self, ladder: &mut Ladder, observer: &dyn Observer) -> Result<Reference> {
-        let begun = Instant::now();
-        let (mut arm, _) = match self.start(EAGER, observer)? {
-            Ok(started) => started,
-            Err(note) => {
-                let reason = format!("the reference did not run: {note}");
-                ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), Err(reason));
-                return Ok(Reference::default());
-            }
-        };
-        let asked = arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT)?;
-        let found: std::result::Result<Reference, String> = match asked {
-            Ok(_) => {
-                serde_json::from_str(&arm.cell.whole_detail()).map_err(|error| format!("it cannot be read: {error}"))
-            }
-            Err(verdict) => Err(format!("torch's profiler failed on the reference: {}", verdict.reason)),
-        };
-        let Arm { mut sandbox, cell, .. } = arm;
-        self.end_cell(&mut sandbox, cell)?;
-        let told = found.as_ref().map_err(Clone::clone);
-        let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
-        ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
-        Ok(found.unwrap_or_default())
-    }
-
     fn place(&mut self, reference: &Reference, time_us: f64, ladder: &mut Ladder, observer: &dyn Observer) -> Roofline {
         observer.stage("measuring what the machine gives at most");
         let begun = Instant::now();
@@ -422,6 +395,12 @@ fn ask<T: DeserializeOwned>(
     Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}")))
 }
 
+/// Why a candidate that does not give the right output goes no further.
+fn refused(verdict: &Verdict, outcome: &str) -> String {
+    let what = if verdict.state == State::Mismatch { "its output is wrong" } else { "a call fails" };
+    format!("{what}: {outcome}; {}", verdict.reason)
+}
+
 fn timed(time_us: f64) -> Report {
     Report { detail: format!("runs; {time_us:.1} us a call with cold caches"), ..Report::default() }
 }
@@ -435,4 +414,18 @@ fn least_bytes(variant: &Map<String, Value>) -> f64 {
 
 fn cpuinfo() -> String {
     std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kforge_types::Kind;
+
+    #[test]
+    fn a_wrong_output_is_called_so_with_its_reason() {
+        let wrong = Verdict::of(Kind::Numeric, "3 of 9 elements differ");
+        assert_eq!(refused(&wrong, "not profiled"), "its output is wrong: not profiled; 3 of 9 elements differ");
+        let raised = Verdict::of(Kind::Exception, "ValueError");
+        assert_eq!(refused(&raised, "not checked"), "a call fails: not checked; ValueError");
+    }
 }

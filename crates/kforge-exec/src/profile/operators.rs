@@ -1,11 +1,11 @@
 //! What the reference spends its time on, and what a fused kernel would save.
 
 use super::ladder::{Found, Report, Tried, bytes_text, quoted};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// What the baseline's cell reports.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Reference {
     pub(super) operators: Vec<Operator>,
     /// Bytes that its operators read and write, each tensor once per operator.
@@ -16,7 +16,7 @@ pub(super) struct Reference {
     pub(super) other_flops: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Operator {
     name: String,
     self_us: f64,

@@ -1,5 +1,6 @@
 //! What this machine can give at most, measured once by a small program of our own and kept.
 
+use super::kept;
 use crate::process::{find_program, run_bounded};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -60,8 +61,7 @@ impl Bench<'_> {
     pub(super) fn peaks(&self, again: bool) -> Result<Peaks, String> {
         let key = kforge_types::short_hash(&[self.cpu, &self.threads.to_string(), SOURCE]);
         let file = self.cache.join("peaks").join(format!("{key}.json"));
-        let text = std::fs::read_to_string(&file).ok().filter(|_| !self.fresh || again);
-        let kept: Option<Kept> = text.and_then(|text| serde_json::from_str(&text).ok());
+        let kept: Option<Kept> = kept::read(&file).filter(|_| !self.fresh || again);
         if let Some(kept) = kept.as_ref().filter(|kept| kept.runs >= ENOUGH_RUNS && !again) {
             return Ok(kept.peaks);
         }
@@ -72,16 +72,7 @@ impl Bench<'_> {
             (Err(reason), None) => return Err(reason),
         };
         let runs = kept.map_or(0, |kept| kept.runs).saturating_add(1);
-        // Not being able to keep them costs a second the next time.
-        if let (Some(folder), Ok(text)) = (file.parent(), serde_json::to_string_pretty(&Kept { runs, peaks })) {
-            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
-            let kept = std::fs::create_dir_all(folder)
-                .and_then(|()| std::fs::write(&temporary, text))
-                .and_then(|()| std::fs::rename(&temporary, &file));
-            if let Err(error) = kept {
-                tracing::warn!("measured peaks could not be kept: {error}");
-            }
-        }
+        kept::write(&file, &Kept { runs, peaks }, "measured peaks");
         Ok(peaks)
     }
 

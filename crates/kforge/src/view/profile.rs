@@ -17,7 +17,11 @@ pub(crate) fn profile(name: &str, profile: &Profile) -> String {
             roofline.time_us / roofline.floor_us.max(1e-9),
             roofline.floor_us
         ),
-        None => format!("{name}: no time to compare\n"),
+        // The first rung is the candidate itself: where it gave nothing, its reason is the answer.
+        None => match profile.sources.first().filter(|source| !source.had) {
+            Some(candidate) => format!("{name}: {}\n", candidate.detail),
+            None => format!("{name}: no time to compare\n"),
+        },
     };
     if !profile.findings.is_empty() {
         text.push_str("\nFindings\n");
@@ -95,6 +99,19 @@ mod tests {
         assert!(shown.starts_with("a.py: bound by memory; 150.0 us, 1.50 times the floor of 100.0 us\n"), "{shown}");
         assert!(shown.contains(" 1. a loop is not vectorised [vectorisation report]"), "{shown}");
         assert!(shown.contains("none") && shown.contains("perf is not installed"), "{shown}");
+    }
+
+    #[test]
+    fn a_candidate_that_was_not_profiled_has_its_reason_in_the_first_line() {
+        let candidate = ProfileSource {
+            name: "candidate".to_owned(),
+            had: false,
+            detail: "its output is wrong: not profiled; 3 of 9 elements differ".to_owned(),
+            seconds: 1.0,
+        };
+        let found = Profile { sources: vec![candidate], ..Profile::default() };
+        let shown = profile("a.py", &found);
+        assert!(shown.starts_with("a.py: its output is wrong: not profiled; 3 of 9 elements differ\n"), "{shown}");
     }
 
     #[test]

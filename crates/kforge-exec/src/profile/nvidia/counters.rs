@@ -37,6 +37,9 @@ pub(super) fn arguments(asked: &[&str], everything: bool, pattern: Option<&str>)
         "application-only",
         "--kernel-name-base",
         "mangled",
+        // Names as the linker knows them: by these the machine code of a kernel is found.
+        "--print-kernel-base",
+        "mangled",
         "--launch-count",
         &launches,
         "--metrics",
@@ -91,6 +94,9 @@ pub(super) fn report(
     groups.sort_by(|a, b| f64::total_cmp(&b.ns, &a.ns));
     let total: f64 = groups.iter().map(|group| group.ns).sum::<f64>().max(1e-9);
     let mut made = Report { detail: describe(detail, log, absent), ..Report::default() };
+    // Of more launches than were measured nobody knows how long the others took.
+    let all_measured = log.launches.len() < MOST_LAUNCHES as usize;
+    made.found.extend(scene.time_us.filter(|_| all_measured).and_then(|us| findings::others(total / 1e3, us)));
     for group in groups.iter().take(MOST_TOLD) {
         let kernel = Kernel {
             name: plain(group.name),
@@ -112,9 +118,9 @@ fn describe(detail: &str, log: &Log, absent: &[String]) -> String {
     let (chosen, free) = (missing(&metrics::CHOSEN), missing(&metrics::FREE));
     let mut text =
         format!("{detail}; {} of the {} metrics", metrics::CHOSEN.len() - chosen.len(), metrics::CHOSEN.len());
-    for (what, names) in [("not on this chip", chosen), ("nor of the extra ones", free)] {
+    for (what, names) in [("this chip does not have", chosen), ("nor of the extra ones", free)] {
         if !names.is_empty() {
-            let _ = write!(text, ", {what}: {}", names.join(" "));
+            let _ = write!(text, "; {what}: {}", names.join(", "));
         }
     }
     bounded(&text, 390)
@@ -125,7 +131,8 @@ fn table(groups: &[Group<'_>], total: f64) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for group in groups {
         let part = 100.0 * group.ns / total;
-        lines.push(format!("{} ({part:.1} % of the time, {} launches)", plain(group.name), group.launches));
+        let what = format!("{part:.1} % of the own kernels' time, {} launches", group.launches);
+        lines.push(format!("{} ({what})", plain(group.name)));
         let known: Vec<&str> = metrics::CHOSEN.iter().chain(&metrics::FREE).copied().collect();
         let values = &group.longest.values;
         lines.extend(known.iter().filter_map(|name| values.get(*name).map(|value| format!("  {name} = {value}"))));
@@ -161,12 +168,12 @@ mod tests {
         let own = vec!["_Z7softmaxPKfPfi".to_owned()];
         let report = report("Nsight Compute 2025.3", &log, &own, &BTreeMap::new(), &Scene::default(), &absent).unwrap();
         assert!(
-            report.detail.starts_with("Nsight Compute 2025.3; 22 of the 24 metrics, not on this chip: sm__inst"),
+            report.detail.starts_with("Nsight Compute 2025.3; 22 of the 24 metrics; this chip does not have: sm__inst"),
             "{}",
             report.detail
         );
         assert!(
-            report.documents[0].1.starts_with("softmax (100.0 % of the time, 1 launches)"),
+            report.documents[0].1.starts_with("softmax (100.0 % of the own kernels' time, 1 launches)"),
             "{:?}",
             report.documents
         );
@@ -188,9 +195,23 @@ mod tests {
         };
         let report = report("x", &log, &[], &BTreeMap::new(), &Scene::default(), &[]).unwrap();
         let text = &report.documents[0].1;
-        assert!(text.starts_with("b (60.0 % of the time, 1 launches)"), "{text}");
-        assert!(text.contains("a (40.0 % of the time, 2 launches)") && text.contains("= 95"), "{text}");
-        assert!(report.found[0].text.contains("kernel b (60 % of the time) is memory-bound"));
+        assert!(text.starts_with("b (60.0 % of the own kernels' time, 1 launches)"), "{text}");
+        assert!(text.contains("a (40.0 % of the own kernels' time, 2 launches)") && text.contains("= 95"), "{text}");
+        assert!(report.found[0].text.contains("kernel b (60 % of the own kernels' time) is memory-bound"));
+    }
+
+    #[test]
+    fn a_call_that_is_mostly_not_its_own_kernels_is_told_so() {
+        let values: BTreeMap<String, f64> = [(metrics::DURATION.to_owned(), 14_000.0)].into();
+        let launch = Launch { kernel: "tail".into(), values };
+        let found = |time_us, launches| {
+            let log = Log { launches: vec![launch.clone(); launches], ..Log::default() };
+            let scene = Scene { time_us, ..Scene::default() };
+            report("x", &log, &[], &BTreeMap::new(), &scene, &[]).unwrap().found
+        };
+        assert!(found(Some(700.0), 1)[0].text.starts_with("its own kernels take 2 % of a call (14.0 of 700.0 us)"));
+        assert!(found(Some(15.0), 1).is_empty() && found(None, 1).is_empty());
+        assert!(found(Some(700.0), MOST_LAUNCHES as usize).is_empty());
     }
 
     #[test]

@@ -1,18 +1,29 @@
 //! What a GPU can give at most, from what its driver says of it.
 
-use serde::Deserialize;
+use crate::judge::gpu::Gpu;
 
-/// As the driver gives it; clocks in kHz.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
+/// As far as its limits need it.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Device {
     pub(super) name: String,
-    pub(super) major: u32,
-    pub(super) minor: u32,
+    major: u32,
+    minor: u32,
     pub(super) multiprocessors: f64,
-    pub(super) clock_khz: f64,
-    pub(super) memory_clock_khz: f64,
-    pub(super) memory_bus_bits: f64,
+    clock_khz: f64,
+    bytes_per_s: f64,
+}
+
+impl From<&Gpu> for Device {
+    fn from(gpu: &Gpu) -> Self {
+        Self {
+            name: gpu.name.clone(),
+            major: gpu.capability.0,
+            minor: gpu.capability.1,
+            multiprocessors: f64::from(gpu.sms),
+            clock_khz: gpu.sm_clock_khz,
+            bytes_per_s: gpu.bandwidth(),
+        }
+    }
 }
 
 /// Limits as plain numbers, each for one second.
@@ -37,7 +48,7 @@ pub(super) enum Multiply {
 impl Device {
     /// At the highest clocks, which a GPU under load may not hold: the floor is then too low, never too high.
     pub(super) fn peaks(&self, multiply: Multiply) -> Option<GpuPeaks> {
-        let bytes = 2.0 * self.memory_clock_khz * 1e3 * self.memory_bus_bits / 8.0;
+        let bytes = self.bytes_per_s;
         let ticks = self.multiprocessors * self.clock_khz * 1e3;
         let fp32 = lanes(self.major, self.minor).map(|lanes| 2.0 * lanes * ticks);
         let products = match multiply {
@@ -86,15 +97,13 @@ mod tests {
     use super::*;
 
     fn h200() -> Device {
-        Device {
-            name: "NVIDIA H200".into(),
-            major: 9,
-            minor: 0,
-            multiprocessors: 132.0,
-            clock_khz: 1_980_000.0,
-            memory_clock_khz: 3_201_000.0,
-            memory_bus_bits: 6144.0,
-        }
+        let gpu: Gpu = serde_json::from_str(
+            r#"{"name": "NVIDIA H200", "capability": [9, 0], "memory_bytes": 150109880320, "cuda": "13.0",
+                "memory_clock_khz": 3201000, "bus_width_bits": 6144, "l2_bytes": 62914560, "sm_clock_khz": 1980000,
+                "sms": 132, "flush_bytes": 1, "compulsory_bytes": 1.0, "compulsory_note": ""}"#,
+        )
+        .unwrap();
+        Device::from(&gpu)
     }
 
     #[test]

@@ -25,12 +25,14 @@ const TAIL: f64 = 0.15;
 const TAIL_MATTERS_UNTIL: f64 = 8.0;
 /// Part of a call in which kernels run, below which launching them is what takes the time.
 const LAUNCH_BOUND: f64 = 0.5;
+/// Part of a call in which own kernels run, below which something else is worth a word.
+const OWN_PART: f64 = 0.8;
 
 /// One kernel with all that is known of it.
 #[derive(Debug, Clone)]
 pub(super) struct Kernel<'a> {
     pub(super) name: String,
-    /// Of the time of all kernels that were looked at.
+    /// Of the time of the candidate's own kernels.
     pub(super) share: f64,
     /// Its longest launch.
     pub(super) launch: &'a Launch,
@@ -48,6 +50,8 @@ pub(super) struct Scene {
     pub(super) multiprocessors: Option<f64>,
     /// Inputs, weights and outputs, once each.
     pub(super) least_bytes: f64,
+    /// Of one call of the candidate.
+    pub(super) time_us: Option<f64>,
 }
 
 impl Kernel<'_> {
@@ -91,7 +95,7 @@ fn limit(kernel: &Kernel<'_>, scene: &Scene) -> Option<Found> {
         (m::L2_PERCENT, cache.unwrap_or(f64::NAN)),
         (m::DRAM_PER_SECOND, kernel.get(m::DRAM_PER_SECOND).unwrap_or(f64::NAN)),
     ];
-    let of_time = format!("{:.0} % of the time", 100.0 * kernel.share);
+    let of_time = format!("{:.0} % of the own kernels' time", 100.0 * kernel.share);
     let memory = memory?;
     let arithmetic = arithmetic.unwrap_or(0.0);
     if memory >= BUSY && memory >= arithmetic {
@@ -228,8 +232,8 @@ fn tensor_cores(kernel: &Kernel<'_>, scene: &Scene) -> Option<Found> {
     let heavy = kernel.share >= 0.5 && kernel.get(m::DRAM_PERCENT).is_some_and(|memory| memory < BUSY);
     (scene.products && scene.tensor_cores && busy < 1.0 && heavy).then(|| {
         let text = format!(
-            "kernel {} takes most of the time and does not use tensor cores, although the reference multiplies matrices \
-             and the contract allows a precision that they have",
+            "kernel {} takes most of the own kernels' time and does not use tensor cores, although the reference \
+             multiplies matrices and the contract allows a precision that they have",
             kernel.name
         );
         Found::new(89.0, text, &[(m::TENSOR_PIPE, busy)])
@@ -286,6 +290,20 @@ pub(super) fn launches(kernels_us: f64, launches: f64, time_us: f64) -> Option<F
         );
         let metrics = [("kernels_us", kernels_us), ("time_us", time_us), ("launches", launches)];
         Found::new(93.0, text, &metrics)
+    })
+}
+
+/// Of the whole call: whether it is the candidate's own kernels that take its time.
+pub(super) fn others(own_us: f64, time_us: f64) -> Option<Found> {
+    let part = own_us / time_us.max(1e-9);
+    (own_us > 0.0 && part < OWN_PART).then(|| {
+        let text = format!(
+            "its own kernels take {:.0} % of a call ({own_us:.1} of {time_us:.1} us); the rest is in kernels of the \
+             framework or of vendor libraries, or between launches, and faster own kernels do not help there",
+            100.0 * part
+        );
+        let metrics = [("own_part", part), ("own_us", own_us), ("time_us", time_us)];
+        Found::new(if part < 0.5 { 82.0 } else { 60.0 }, text, &metrics)
     })
 }
 

@@ -5,7 +5,7 @@ fn launch(values: &[(&str, f64)]) -> Launch {
 }
 
 fn scene() -> Scene {
-    Scene { products: true, tensor_cores: true, multiprocessors: Some(132.0), least_bytes: 1e6 }
+    Scene { products: true, tensor_cores: true, multiprocessors: Some(132.0), least_bytes: 1e6, time_us: None }
 }
 
 fn says(values: &[(&str, f64)], load_bytes: Option<u32>, scene: Scene) -> String {

@@ -1,6 +1,7 @@
 //! compute-sanitizer on a winner: what it finds sends a candidate back, whatever its outputs look like.
 
 use super::{
+    capture::Under,
     sanitizer::{self, Ended, TOOLS},
     sass::Facts,
     session::Built,
@@ -49,7 +50,7 @@ impl Session {
         };
         match self.runs_right(&mut arm)? {
             Ok(()) => self.run_tools(arm, &device, &program, source, OWN_SIZES, observer),
-            Err(reason) => Ok(none(&format!("it does not run: {reason}"))),
+            Err(reason) => Ok(none(&reason)),
         }
     }
 
@@ -92,11 +93,11 @@ impl Session {
     /// Constructed and called once, with the right output.
     fn runs_right(&mut self, arm: &mut Arm) -> Result<std::result::Result<(), String>> {
         if let Err(verdict) = arm.construct(0, self.options.timeout)? {
-            return Ok(Err(verdict.reason));
+            return Ok(Err(format!("its module cannot be constructed: {}", verdict.reason)));
         }
         let set = self.referee.set(0, OWN, 0)?;
         let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(self.options.timeout))?;
-        Ok(called.map(|_| ()).map_err(|verdict| verdict.reason))
+        Ok(called.map(|_| ()).map_err(|verdict| super::super::refused(&verdict, "not checked")))
     }
 
     fn run_tools(
@@ -117,6 +118,7 @@ impl Session {
         let mut sandbox = arm.sandbox;
         let weights = self.referee.weights(&self.opened)?;
         let Some(weights) = weights.first() else { return Ok(none("the problem has no sizes")) };
+        let under = Under { device, source, weights };
         let mut report = SanitizerReport { sizes: sizes.to_owned(), tools: Vec::new() };
         let numbered: Vec<(usize, &(&str, &[&str]))> = TOOLS.iter().enumerate().collect();
         for together in numbered.chunks(AT_ONCE) {
@@ -124,7 +126,7 @@ impl Session {
             for (number, (name, options)) in together {
                 let call = call(program, *number, name, options);
                 // No call to warm up: every access counts.
-                running.push((name, self.start_solo(&mut sandbox, &call, device, source, weights, 0)?));
+                running.push((name, self.start_solo(&mut sandbox, &call, under, 0)?));
             }
             for (name, running) in running {
                 let tool = match running {
@@ -175,6 +177,8 @@ fn call(program: &Program, number: usize, name: &str, options: &[&str]) -> Call 
         // One allocation for each tensor: in a pool an access behind one tensor's end is inside of the next.
         environment: [("PYTORCH_NO_CUDA_MEMORY_CACHING".to_owned(), "1".to_owned())].into(),
         limit: LIMIT,
+        // A slow checker beside another would only be slower, and run into its limit.
+        waits: true,
     }
 }
 

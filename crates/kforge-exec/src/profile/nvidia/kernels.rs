@@ -2,11 +2,10 @@
 
 use super::{
     super::ladder::{Found, Report, Tried},
-    device::Device,
     findings,
     names::{is_framework, plain},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 const MOST_ROWS: usize = 40;
@@ -14,15 +13,14 @@ const MOST_ROWS: usize = 40;
 const FRAMEWORK_PART: f64 = 0.1;
 
 /// What the candidate's cell answers; all of it was in hostile hands.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Seen {
-    pub(super) device: Device,
     pub(super) kernels: Vec<SeenKernel>,
     pub(super) error: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SeenKernel {
     pub(super) name: String,
@@ -40,12 +38,6 @@ impl Seen {
     /// Names of kernels that no framework brought along.
     pub(super) fn own(&self) -> Vec<String> {
         self.kernels.iter().map(|kernel| &kernel.name).filter(|name| !is_framework(name)).cloned().collect()
-    }
-
-    /// The own kernel that takes longest.
-    pub(super) fn largest_own(&self) -> Option<&str> {
-        let own = self.kernels.iter().filter(|kernel| !is_framework(&kernel.name));
-        own.max_by(|a, b| f64::total_cmp(&a.us, &b.us)).map(|kernel| kernel.name.as_str())
     }
 }
 
@@ -97,8 +89,7 @@ mod tests {
 
     fn seen() -> Seen {
         serde_json::from_str(
-            r#"{"device": {"name": "NVIDIA H200", "major": 9, "minor": 0, "multiprocessors": 132},
-                "kernels": [{"name": "softmax", "us": 8.0, "launches": 1},
+            r#"{"kernels": [{"name": "softmax", "us": 8.0, "launches": 1},
                             {"name": "void at::native::vectorized_elementwise_kernel<4>", "us": 12.0, "launches": 3}]}"#,
         )
         .unwrap()
@@ -115,7 +106,6 @@ mod tests {
         assert!(texts[1].starts_with("60 % of the kernels' time is in kernels of the framework"), "{texts:?}");
         assert!(report.documents[0].1.contains("own        softmax"), "{}", report.documents[0].1);
         assert_eq!(seen().own(), ["softmax"]);
-        assert_eq!(seen().largest_own(), Some("softmax"));
     }
 
     #[test]

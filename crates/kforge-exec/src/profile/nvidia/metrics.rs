@@ -1,5 +1,6 @@
 //! Which numbers Nsight Compute is asked for, and which of them a chip was found not to have.
 
+use super::super::kept;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -101,8 +102,7 @@ impl Kept {
         let all = [CHOSEN.as_slice(), FREE.as_slice()].concat().join(",");
         let key = kforge_types::short_hash(&[chip, profiler, &all]);
         let file = cache.join("metrics").join(format!("{key}.json"));
-        let stored: Option<Stored> =
-            std::fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let stored: Option<Stored> = kept::read(&file);
         Self { file, absent: stored.map(|stored| stored.absent).unwrap_or_default() }
     }
 
@@ -119,16 +119,7 @@ impl Kept {
         self.absent.sort();
         self.absent.dedup();
         let stored = Stored { chip: chip.to_owned(), profiler: profiler.to_owned(), absent: self.absent.clone() };
-        // Not being able to keep it costs one more start of the profiler the next time.
-        if let (Some(folder), Ok(text)) = (self.file.parent(), serde_json::to_string_pretty(&stored)) {
-            let temporary = self.file.with_extension(format!("tmp{}", std::process::id()));
-            let kept = std::fs::create_dir_all(folder)
-                .and_then(|()| std::fs::write(&temporary, text))
-                .and_then(|()| std::fs::rename(&temporary, &self.file));
-            if let Err(error) = kept {
-                tracing::warn!("the list of absent metrics could not be kept: {error}");
-            }
-        }
+        kept::write(&self.file, &stored, "the list of absent metrics");
         true
     }
 }

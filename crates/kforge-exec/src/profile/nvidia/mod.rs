@@ -4,6 +4,7 @@
 //! Files are rungs or readers of one tool's text; `session` puts the rungs together, `gate` the checks. All readers are
 //! pure: what they are given was in hostile hands.
 
+mod capture;
 mod counters;
 mod device;
 mod findings;

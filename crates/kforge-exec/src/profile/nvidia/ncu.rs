@@ -1,6 +1,6 @@
 //! What Nsight Compute wrote: a table with a row for each launch, between lines of messages.
 
-use super::super::ladder::quoted;
+use super::{super::ladder::quoted, tool::first_error};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_LAUNCHES: usize = 64;
@@ -23,10 +23,21 @@ pub(super) struct Log {
     pub(super) unknown: Vec<String>,
     /// Metrics that it listed without a number for any launch.
     pub(super) empty: Vec<String>,
+    /// Metrics that it listed.
+    pub(super) columns: BTreeSet<String>,
     pub(super) errors: Vec<String>,
     /// Kernels that ran while none fitted the filter.
     pub(super) available: Vec<String>,
     pub(super) connected: bool,
+}
+
+impl Log {
+    /// Which of the metrics that were asked for this chip does not have: newer versions leave them out without a word.
+    pub(super) fn lacks(&self, asked: &[&str]) -> Vec<String> {
+        let left_out = asked.iter().filter(|name| !self.launches.is_empty() && !self.columns.contains(**name));
+        let left_out = left_out.map(|name| (*name).to_owned());
+        self.unknown.iter().chain(&self.empty).cloned().chain(left_out).collect()
+    }
 }
 
 pub(super) fn parse(text: &str) -> Log {
@@ -54,6 +65,7 @@ pub(super) fn parse(text: &str) -> Log {
         }
     }
     log.empty = table.empty();
+    log.columns = table.seen;
     log.launches = table.launches;
     log.unknown.sort();
     log.unknown.dedup();
@@ -208,8 +220,7 @@ pub(super) fn denied(log: &Log, output: &str, timed_out: bool, limit_s: u64) -> 
         return format!("Nsight Compute says: {error}");
     }
     if !log.connected {
-        let tail: String = quoted(output, 200);
-        return format!("Nsight Compute never reached the process that it started: {tail}");
+        return format!("Nsight Compute never reached the process that it started: {}", first_error(output));
     }
     if log.available.is_empty() {
         return "no kernel ran on the GPU during the call".to_owned();

@@ -15,6 +15,30 @@ fn the_raw_page_is_read_with_its_units_row() {
     assert_eq!(log.empty, ["smsp__warp_issue_stalled_memory_dependency_per_warp_active.pct"]);
 }
 
+/// As Nsight Compute 2025.3.1 wrote it on an H200, with a part of its columns.
+#[test]
+fn metrics_that_are_left_out_without_a_word_are_found_by_the_columns() {
+    let log = parse(include_str!("fixtures/ncu_h200.csv"));
+    assert!(log.connected && log.errors.is_empty() && log.unknown.is_empty());
+    let [launch] = log.launches.as_slice() else { panic!("{:?}", log.launches) };
+    assert_eq!(super::super::names::plain(&launch.kernel), "softmax_registers");
+    // Beside the name that was asked for there are its average, its least and its most.
+    assert!((launch.values["dram__bytes_read.sum"] - 134_238_208.0).abs() < 0.5);
+    assert!((launch.values["dram__bytes.sum.per_second"] - 3_702_552_567_237.16).abs() < 1.0);
+    assert!((launch.values["gpu__time_duration.sum"] - 65_440.0).abs() < 1e-9);
+    assert!((launch.values["launch__registers_per_thread"] - 63.0).abs() < 1e-9);
+    let asked = [
+        "dram__bytes_read.sum",
+        "sm__inst_executed_pipe_fp32.avg.pct_of_peak_sustained_active",
+        "smsp__warp_issue_stalled_memory_dependency_per_warp_active.pct",
+        "smsp__warp_issue_stalled_long_scoreboard_per_warp_active.pct",
+    ];
+    let lacks = log.lacks(&asked);
+    assert!(asked[1..3].iter().all(|name| lacks.iter().any(|gone| gone == name)), "{lacks:?}");
+    assert!(!lacks.iter().any(|gone| gone == asked[0] || gone == asked[3]), "{lacks:?}");
+    assert!(Log::default().lacks(&asked).is_empty(), "without a launch nothing is known");
+}
+
 #[test]
 fn a_row_for_each_metric_is_read_too_and_units_are_made_base() {
     let text = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\

@@ -172,7 +172,9 @@ pub(super) fn judge(name: &str, text: &str, ended: &Ended, by_mbarrier: bool) ->
     made.errors = counting.len() as u64;
     made.first = counting.first().map(|block| block.error.clone());
     made.advisory = name == "racecheck" && by_mbarrier && made.errors > 0;
-    made.ran = log.counted.is_some() && !ended.timed_out && (ended.finished || made.errors > 0);
+    // It also says where the candidate failed; every other failure is its own, and then its count means nothing.
+    let broken = log.failures.iter().find(|said| !said.starts_with("Target application returned"));
+    made.ran = log.counted.is_some() && !ended.timed_out && ((ended.finished && broken.is_none()) || made.errors > 0);
     made.detail = if made.errors > 0 {
         let counted = log.counted.unwrap_or(made.errors).max(made.errors);
         let advisory = if made.advisory {
@@ -184,8 +186,8 @@ pub(super) fn judge(name: &str, text: &str, ended: &Ended, by_mbarrier: bool) ->
         format!("{counted} errors{advisory}")
     } else if ended.timed_out {
         format!("it took more than {} s", ended.limit_s)
-    } else if log.counted.is_none() {
-        let said = log.failures.first().cloned().unwrap_or_else(|| quoted(&ended.program, 200));
+    } else if log.counted.is_none() || broken.is_some() {
+        let said = broken.cloned().unwrap_or_else(|| quoted(&ended.program, 200));
         format!("it did not come to its end: {said}")
     } else if !ended.finished {
         format!("the candidate did not run under it: {}", quoted(&ended.program, 200))

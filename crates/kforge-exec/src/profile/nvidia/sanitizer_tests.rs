@@ -98,6 +98,12 @@ fn a_clean_run_is_clean_and_a_broken_one_is_not() {
     assert!(!late.ran && late.detail.contains("60 s"));
     let broken = judge("memcheck", "========= Error: No attachable process found\n", &finished(), false);
     assert!(!broken.ran && broken.detail.contains("No attachable process"), "{broken:?}");
+    let unseen = format!("========= Error: Target application terminated before first instrumented API call\n{CLEAN}");
+    let unseen = judge("memcheck", &unseen, &finished(), false);
+    assert!(!unseen.ran && unseen.detail.contains("before first instrumented API call"), "{unseen:?}");
+    let refused = Ended { program: "unrecognised option '--leak'".into(), ..Ended::default() };
+    let refused = judge("memcheck", "", &refused, false);
+    assert_eq!(refused.detail, "it did not come to its end: unrecognised option '--leak'");
 }
 
 #[test]

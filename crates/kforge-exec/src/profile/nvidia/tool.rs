@@ -1,5 +1,6 @@
 //! One vendor tool with the program that it starts, inside a candidate's sandbox.
 
+use super::super::ladder::quoted;
 use crate::{
     cell::{Cell, Op},
     error::Result,
@@ -78,6 +79,8 @@ pub(super) struct Call {
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) limit: Duration,
+    /// The candidate leaves the GPU alone until `collect`: for tools that are started together.
+    pub(super) waits: bool,
 }
 
 /// The candidate that runs under it.
@@ -110,6 +113,8 @@ pub(super) struct Status {
     pub(super) stage: String,
     pub(super) done: bool,
     pub(super) error: String,
+    /// What each stage took, by the candidate's own account.
+    pub(super) seconds: Value,
 }
 
 impl Ended {
@@ -117,8 +122,10 @@ impl Ended {
     pub(super) fn program(&self) -> String {
         match &self.status {
             Status { error, .. } if !error.is_empty() => error.clone(),
-            Status { stage, done: false, .. } if !stage.is_empty() => format!("it ended at `{stage}`: {}", self.output),
-            _ => self.output.clone(),
+            Status { stage, done: false, .. } if !stage.is_empty() => {
+                format!("it ended at `{stage}`: {}", first_error(&self.output))
+            }
+            _ => first_error(&self.output),
         }
     }
 }
@@ -154,7 +161,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it; the candidate imports torch and waits until `collect`.
+    /// Starts it; a candidate that waits imports torch and does nothing else until `collect`.
     pub(super) fn start(
         sandbox: &mut Sandbox,
         how: &Call,
@@ -177,6 +184,7 @@ impl Running {
                 "log_option": "--log-file",
                 "environment": how.environment,
                 "limit_s": how.limit.as_secs(),
+                "waits": how.waits,
             },
             "solo": solo.spec,
         });
@@ -231,13 +239,42 @@ fn ask<T: DeserializeOwned>(
     Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}")))
 }
 
+/// Of what a tool printed the line that says why it failed: the first one that sounds like it, else the first of all.
+pub(super) fn first_error(output: &str) -> String {
+    const SOUNDS: [&str; 10] = [
+        "error",
+        "cannot",
+        "could not",
+        "failed",
+        "unable",
+        "unrecognized",
+        "unrecognised",
+        "unknown",
+        "invalid",
+        "denied",
+    ];
+    // Python itself complains where the sandbox hides a file of the system's, and goes on.
+    let mut lines = output.lines().map(str::trim);
+    let mut told = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.starts_with("Error in sitecustomize") || line.starts_with("Error in usercustomize") {
+            lines.next();
+        } else if !line.is_empty() {
+            told.push(line);
+        }
+    }
+    let sounds = |line: &&&str| SOUNDS.iter().any(|word| line.to_lowercase().contains(word));
+    let line = told.iter().find(sounds).or(told.first());
+    line.map_or_else(|| "it said nothing".to_owned(), |line| quoted(line.trim_start_matches(['=', ' ']), 200))
+}
+
 /// Keeps what a tool said where a developer can find it: with `KFORGE_KEEP_PROFILES` set to a folder.
 pub(super) fn keep_raw(name: &str, ended: &Ended) {
     let Some(folder) = std::env::var_os("KFORGE_KEEP_PROFILES").filter(|folder| !folder.is_empty()) else { return };
     let folder = Path::new(&folder);
     let text = format!(
-        "code {} timed_out {} seconds {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
-        ended.code, ended.timed_out, ended.seconds, ended.status, ended.log, ended.output
+        "code {} timed_out {} seconds {}\nstages {}\nstatus {:?}\n--- log\n{}\n--- output\n{}\n",
+        ended.code, ended.timed_out, ended.seconds, ended.status.seconds, ended.status, ended.log, ended.output
     );
     let written =
         std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), text));
@@ -247,83 +284,5 @@ pub(super) fn keep_raw(name: &str, ended: &Ended) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_found_between_other_lines() {
-        let said =
-            "NVIDIA (R) Nsight Compute Command Line Profiler\nCopyright (c) 2018-2025\nVersion 2025.3.0.0 (build 1)\n";
-        assert_eq!(version(said), "2025.3.0.0");
-        assert_eq!(version(""), "of unknown version");
-    }
-
-    #[test]
-    fn how_far_the_candidate_came_is_said() {
-        let ended: Ended = serde_json::from_str(
-            r#"{"code": 1, "status": {"stage": "construct", "done": false, "error": ""}, "output": "x"}"#,
-        )
-        .unwrap();
-        assert_eq!(ended.program(), "it ended at `construct`: x");
-        let odd: Ended = serde_json::from_str(r#"{"status": {"error": "boom", "seconds": {}}}"#).unwrap();
-        assert_eq!(odd.program(), "boom");
-    }
-
-    /// What a tool may do in the sandbox: talk to itself over the loopback interface, and reach nobody else.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_tool_has_loopback_sockets_and_no_network_and_a_cell_has_neither() {
-        const SCRIPT: &str = r#"exec "$3" -I -c '
-import socket, sys
-def tried(what):
-    try:
-        return what() or "yes"
-    except OSError as error:
-        return str(error.errno)
-def loopback():
-    server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
-    socket.create_connection(server.getsockname(), 5)
-def outside():
-    socket.create_connection(("192.0.2.1", 80), 5)
-open(sys.argv[1], "w").write(f"loopback {tried(loopback)} outside {tried(outside)}")
-' "$2""#;
-        let python = std::env::var_os("KFORGE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
-        let cache = tempfile::tempdir().unwrap();
-        let harness = crate::harness::unpack(cache.path()).unwrap();
-        let Ok(mut zygote) =
-            crate::zygote::Zygote::start(&python, &harness, 1, false, &crate::judge::place::Place::Cpu)
-        else {
-            return;
-        };
-        let limits = crate::sandbox::Limits::default();
-        let folders = crate::sandbox::Folders::default();
-        let root = tempfile::tempdir().unwrap();
-        let mut sandbox = Sandbox::enter(&mut zygote, &root.path().join("scratch"), &limits, &folders, true).unwrap();
-        if sandbox.report.level < SandboxLevel::Full {
-            eprintln!("not tried: {:?}", sandbox.report.missing);
-            return;
-        }
-        let mut said = |tools: bool| {
-            let tool = json!({
-                "program": "/bin/sh", "arguments": ["-c", SCRIPT, "sh"], "log_option": "--log-file",
-                "environment": {}, "limit_s": 30,
-            });
-            let spec = json!({
-                "role": "inspector", "tools": tools, "output_bytes": ANSWER_BYTES, "tool": tool,
-                "solo": {"input_bytes": 0},
-            });
-            let inside = |name: &str| sandbox.scratch().join(name).to_string_lossy().into_owned();
-            let environment = [("TMPDIR", inside("tmp")), ("KFORGE_BUILD_DIR", inside("build"))];
-            let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
-            let slots = Slots::host((4096, ANSWER_BYTES)).unwrap();
-            let mut cell = Cell::spawn(&mut sandbox, &spec, &environment, slots, &[]).unwrap();
-            ask::<Started>(&mut cell, &mut sandbox, START, START_LIMIT).unwrap().unwrap();
-            let ended = ask::<Ended>(&mut cell, &mut sandbox, COLLECT, START_LIMIT).unwrap().unwrap();
-            assert_eq!(ended.code, 0, "{}", ended.output);
-            ended.log
-        };
-        // 101 is ENETUNREACH, 1 is EPERM.
-        assert_eq!(said(true), "loopback yes outside 101");
-        assert_eq!(said(false), "loopback 1 outside 1");
-    }
-}
+#[path = "tool_tests.rs"]
+mod tests;

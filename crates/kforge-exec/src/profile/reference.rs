@@ -1,0 +1,80 @@
+//! The reference's profile: taken once for each problem, device and version of torch, since the profiler's start alone
+//! takes seconds on a GPU.
+
+use super::{
+    kept,
+    ladder::Ladder,
+    operators::{self, Reference},
+};
+use crate::{
+    cell::Op,
+    error::Result,
+    judge::{Observer, Session, arm::Arm, baseline::EAGER},
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+const OPERATORS: &str = "torch profiler";
+const REFERENCE_CALLS: u64 = 10;
+pub(super) const REFERENCE_LIMIT: Duration = Duration::from_mins(2);
+
+/// What a session remembers between profiles, also where nothing may come from the cache.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// With the file that it belongs to.
+    reference: Option<(PathBuf, Reference)>,
+}
+
+impl Session {
+    /// Where something is kept that is true of this problem on this device.
+    pub(super) fn kept_profile(&self, what: &[&str]) -> PathBuf {
+        let threads = self.options.threads.to_string();
+        let place =
+            [self.opened.key.as_str(), &self.device.name, &threads, &self.versions.torch, &self.versions.kforge];
+        let key = kforge_types::short_hash(&[place.as_slice(), what].concat());
+        self.options.cache.join("profiles").join(format!("{key}.json"))
+    }
+
+    /// The reference's operators: as they were found before, or in a cell of its own.
+    pub(super) fn reference(&mut self, ladder: &mut Ladder, observer: &dyn Observer) -> Result<Reference> {
+        let begun = Instant::now();
+        let file = self.kept_profile(&["reference"]);
+        let remembered = self.profiles.reference.as_ref().filter(|(known, _)| *known == file);
+        let known = remembered.map(|(_, reference)| reference.clone());
+        let known = known.or_else(|| kept::read(&file).filter(|_| !self.options.fresh));
+        let before = known.is_some();
+        let found = match known {
+            Some(reference) => Ok(reference),
+            None => self.profile_reference(observer)?,
+        };
+        if let Some(reference) = found.as_ref().ok().filter(|reference| !reference.operators.is_empty()) {
+            if !before {
+                kept::write(&file, reference, "the reference's profile");
+            }
+            self.profiles.reference = Some((file, reference.clone()));
+        }
+        let told = found.as_ref().map_err(Clone::clone);
+        let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
+        let told = told.map(|report| if before { report.kept_before() } else { report });
+        ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
+        Ok(found.unwrap_or_default())
+    }
+
+    fn profile_reference(&mut self, observer: &dyn Observer) -> Result<std::result::Result<Reference, String>> {
+        let (mut arm, _) = match self.start(EAGER, observer)? {
+            Ok(started) => started,
+            Err(note) => return Ok(Err(format!("the reference did not run: {note}"))),
+        };
+        let found = match arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT)? {
+            Ok(_) => {
+                serde_json::from_str(&arm.cell.whole_detail()).map_err(|error| format!("it cannot be read: {error}"))
+            }
+            Err(verdict) => Err(format!("torch's profiler failed on the reference: {}", verdict.reason)),
+        };
+        let Arm { mut sandbox, cell, .. } = arm;
+        self.end_cell(&mut sandbox, cell)?;
+        Ok(found)
+    }
+}
