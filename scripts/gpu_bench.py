@@ -27,7 +27,7 @@ import gpu_suite
 
 GEMM = gpu_suite.ROOT / "examples/gpu/gemm_groupnorm_swish"
 DRAINED = ("softmax", "layernorm", "gelu_chain", "gemm_groupnorm_swish")
-TARGETS = {"cuda.py": "nvidia/cuda", "triton.py": "nvidia/triton"}
+TARGETS = {"nvidia_cuda.py": "nvidia/cuda", "nvidia_triton.py": "nvidia/triton"}
 
 # The usual way to judge a candidate: import (which builds), a few checks against the reference, mean of timed runs.
 USUAL_WAY = """
@@ -206,7 +206,7 @@ def main() -> int:
             lines += [f"| usual way / {file} | {total / seconds:.1f} |" for file, seconds in warm.items()]
     if "c" in args.parts:
         began = time.monotonic()
-        command = [args.kforge, "profile", str(GEMM / "problem.py"), str(GEMM / "cuda.py"), "--target", "nvidia/cuda"]
+        command = [args.kforge, "profile", str(GEMM / "problem.py"), str(GEMM / "nvidia_cuda.py"), "--target", "nvidia/cuda"]
         code, _, errors = gpu_suite.run([*command, "--json"], args.limit_s)
         ended = f"{time.monotonic() - began:.1f} s" if code == 0 else f"exit {code}: {errors.strip()[-120:]}"
         lines.append(f"| kforge profile, cold | {ended} |")

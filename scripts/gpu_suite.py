@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CANDIDATE_FILES = {"cuda.py": "nvidia/cuda", "load_inline.py": "nvidia/cuda", "triton.py": "nvidia/triton"}
+CANDIDATE_FILES = {"nvidia_cuda.py": "nvidia/cuda", "load_inline.py": "nvidia/cuda", "nvidia_triton.py": "nvidia/triton"}
 QUICK = ("--baselines", "eager", "--time-budget", "0.4")
 GAIN = 1.1  # a cheat that ends `correct` must not be faster than this, by the lower end of its interval
 
@@ -106,14 +106,14 @@ def plan(root: Path, baselines: str) -> list[Case]:
     softmax = examples / "softmax"
     for tool in ("memcheck", "racecheck"):
         name = f"sanitizer/{tool}/softmax"
-        cases.append(Case(name, "sanitizer", softmax / "problem.py", softmax / "cuda.py", "clean", tool=tool))
+        cases.append(Case(name, "sanitizer", softmax / "problem.py", softmax / "nvidia_cuda.py", "clean", tool=tool))
     gemm = examples / "gemm_groupnorm_swish"
-    for file in ("cuda.py", "triton.py"):
+    for file in ("nvidia_cuda.py", "nvidia_triton.py"):
         name, target = f"profile/{gemm.name}/{Path(file).stem}", CANDIDATE_FILES[file]
         cases.append(Case(name, "profile", gemm / "problem.py", gemm / file, "profiled", target))
     # The device must serve the next candidate after the watchdog has ended a kernel: both in one call.
     loop, flags = examples / "failing/infinite_loop.py", (*QUICK, "--timeout", "10")
-    for candidate, expected in ((loop, "runtime_error/timeout"), (softmax / "cuda.py", "correct")):
+    for candidate, expected in ((loop, "runtime_error/timeout"), (softmax / "nvidia_cuda.py", "correct")):
         name = f"watchdog/{candidate.parent.name}/{candidate.stem}"
         cases.append(Case(name, "eval", softmax / "problem.py", candidate, expected, flags=flags))
     return cases
@@ -234,7 +234,7 @@ def main() -> int:
         "--limit-s", type=float, default=480, help="seconds for everything; what does not fit has failed"
     )
     parser.add_argument("--call-limit-s", type=float, default=240, help="seconds for one call of kforge")
-    parser.add_argument("--baselines", default="auto", help="baselines of the examples: auto, all, eager")
+    parser.add_argument("--baselines", default="compile", help="baselines of the examples: auto, all, compile, eager")
     args = parser.parse_args()
     cases = [case for case in plan(ROOT, args.baselines) if re.search(args.only, case.name)]
     if not has_gpu():

@@ -25,7 +25,7 @@ def test_every_case_has_files_and_an_expectation() -> None:
     for case in cases:
         assert case.problem.exists() and case.candidate.exists(), case
         assert case.expected, case
-    both = [p for p in suite.ROOT.glob("examples/gpu/*/cuda.py") if p.with_name("triton.py").exists()]
+    both = [p for p in suite.ROOT.glob("examples/gpu/*/nvidia_cuda.py") if p.with_name("nvidia_triton.py").exists()]
     assert len(both) >= 8
 
 
@@ -64,7 +64,7 @@ def test_without_a_gpu_everything_is_skipped() -> None:
 
 
 def test_variants_differ_in_the_kernels_source_only() -> None:
-    for file, mark in (("cuda.py", "// variant 3"), ("triton.py", "    # variant 3")):
+    for file, mark in (("nvidia_cuda.py", "// variant 3"), ("nvidia_triton.py", "    # variant 3")):
         text = (bench.GEMM / file).read_text(encoding="utf-8")
         changed = bench.variant(text, 3)
         compile(changed, file, "exec")

@@ -1,4 +1,4 @@
-"""The kernel of cuda.py as a PyTorch extension, for candidates written as for KernelBench (`ModelNew`, load_inline)."""
+"""The kernel of nvidia_cuda.py as a PyTorch extension, for candidates written as for KernelBench (`ModelNew`, load_inline)."""
 
 import torch
 from torch import nn

@@ -99,7 +99,7 @@ fn cuda_sources_compile_for_hopper() {
 fn triton_examples_for_gpus_are_right_and_compile_without_one() {
     let (mut judged, mut wrong) = (0, String::new());
     for folder in example_folders() {
-        let candidate = folder.join("triton.py");
+        let candidate = folder.join("nvidia_triton.py");
         let chosen = match std::env::var("KFORGE_CASE") {
             Ok(part) => folder.to_string_lossy().contains(&part),
             Err(_) => !LEFT_TO_A_GPU.iter().any(|name| folder.ends_with(name)),
