@@ -12,8 +12,9 @@ use std::{
     },
 };
 
-/// Only with `KFORGE_CASE`: the interpreter needs minutes for each. All others together take about one.
-const LEFT_TO_A_GPU: [&str; 2] = ["attention", "depthwise_conv"];
+/// Only with `KFORGE_CASE`: the interpreter needs minutes for the first two and long for the third; what the last two do,
+/// softmax and the group norm do too.
+const LEFT_TO_A_GPU: [&str; 5] = ["attention", "depthwise_conv", "rotary", "layernorm", "rmsnorm"];
 
 /// Interpreted kernels have no time worth knowing.
 const VERIFY_ONLY: [&str; 6] = ["eval", "--json", "--target", "nvidia/triton", "--no-timing", "--baselines=eager"];
@@ -117,7 +118,7 @@ fn triton_examples_for_gpus_are_right_and_compile_without_one() {
         }
     }
     println!("{judged} Triton examples");
-    assert!(std::env::var_os("KFORGE_CASE").is_some() || judged >= 11, "{judged}");
+    assert!(std::env::var_os("KFORGE_CASE").is_some() || judged >= 8, "{judged}");
     assert!(wrong.is_empty(), "{wrong}");
 }
 
