@@ -11,12 +11,8 @@ import torch
 from . import cuda_driver, home
 from .failure import Failure
 
-# Before any candidate could replace them.
-_clock = time.perf_counter_ns
-_spin = torch._C._cuda_sleep if hasattr(torch._C, "_cuda_sleep") else None
+_clock = time.perf_counter_ns  # before any candidate could replace it
 
-# Waiting for a device that is idle takes a few microseconds, and now and then a scheduler's whim.
-_IDLE_NS = 10_000
 _BUSY_NS = 50_000
 _BUSY_SHARE = 0.1
 
@@ -31,7 +27,8 @@ class Gpu:
         self.input_range = (self.inputs.data_ptr(), self.inputs.data_ptr() + input_bytes)
         self._start, self._end = self._driver.event(), self._driver.event()
         self._stream = torch.cuda.current_stream().cuda_stream
-        self._cycles_per_us = self._driver.facts()["sm_clock_khz"] / 1e3
+        self._spin = self._driver.spinner(self._stream)
+        self._idle_ns = self._idle_wait()
         self._forget = _working(self._driver.forget_persisting_l2)
         self._busy_calls = 0
 
@@ -46,8 +43,8 @@ class Gpu:
         """
         driver = self._driver
         driver.wait_for_device()
-        if ahead_us and _spin is not None:
-            _spin(int(ahead_us * self._cycles_per_us))
+        if ahead_us:
+            self._spin(1000 * ahead_us)
         driver.record(self._start, self._stream)
         begun = _clock()
         result = model(*arguments)
@@ -72,8 +69,7 @@ class Gpu:
         times = []
         for _ in range(replays):
             self._driver.wait_for_device()
-            if _spin is not None:
-                _spin(int(20 * self._cycles_per_us))
+            self._spin(20_000)
             self._driver.record(self._start, self._stream)
             graph.replay()
             self._driver.record(self._end, self._stream)
@@ -91,7 +87,16 @@ class Gpu:
                 f"the device was busy for {waited / 1e3:.0f} us after the stream of forward was done: "
                 "join every stream that works for the output, and launch nothing for later",
             )
-        return waited if waited > _IDLE_NS else 0
+        return max(0, waited - self._idle_ns)
+
+    def _idle_wait(self) -> int:
+        """What waiting takes where there is nothing to wait for."""
+        waits = []
+        for _ in range(21):
+            begun = _clock()
+            self._driver.wait_for_device()
+            waits.append(_clock() - begun)
+        return sorted(waits)[len(waits) // 2]
 
 
 def _working(action: Callable[[], None]) -> Callable[[], None]:

@@ -16,6 +16,30 @@ _ON_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 _MEMORY_CLOCK_KHZ, _BUS_WIDTH, _L2_BYTES, _SM_CLOCK_KHZ, _SMS = 36, 37, 38, 13, 16
+_THREADS_PER_SM = 39
+
+
+# Waits on the device's own clock. Launched so that it takes every thread slot of every multiprocessor: nothing else can
+# run beside it, whatever stream it was launched on.
+_SPIN = b"""
+.version 6.0
+.target sm_60
+.address_size 64
+.visible .entry kforge_spin(.param .u64 nanoseconds)
+{
+    .reg .u64 %t<3>;
+    .reg .pred %p;
+    ld.param.u64 %t0, [nanoseconds];
+    mov.u64 %t1, %globaltimer;
+    add.u64 %t1, %t1, %t0;
+again:
+    mov.u64 %t2, %globaltimer;
+    setp.lt.u64 %p, %t2, %t1;
+    @%p bra again;
+    ret;
+}
+"""
+_SPIN_BLOCK = 512  # divides what every generation has
 
 
 class DriverError(RuntimeError):
@@ -112,6 +136,21 @@ class Driver:
     def wait_for_device(self) -> None:
         """Until everything that this process has launched is done, on every stream."""
         self._context_wait()
+
+    def spinner(self, stream: int) -> Callable[[int], None]:
+        """A function that keeps the whole device busy for so many nanoseconds."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._checked("cuModuleLoadData")(ctypes.byref(module), _SPIN)
+        self._checked("cuModuleGetFunction")(ctypes.byref(function), module, b"kforge_spin")
+        blocks = self._attribute(_SMS) * (self._attribute(_THREADS_PER_SM) // _SPIN_BLOCK)
+        launch = self._checked("cuLaunchKernel")
+
+        def spin(nanoseconds: int) -> None:
+            value = ctypes.c_ulonglong(nanoseconds)
+            parameters = (ctypes.c_void_p * 1)(ctypes.addressof(value))
+            launch(function, blocks, 1, 1, _SPIN_BLOCK, 1, 1, 0, ctypes.c_void_p(stream), parameters, None)
+
+        return spin
 
     def forget_persisting_l2(self) -> None:
         """Nothing stays in the level-2 cache by privilege."""

@@ -13,7 +13,7 @@ use kforge_types::{Kind, Verdict};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Longer than torch.compile's guards take with cold caches of the processor, a hundred kernels of eager, or a graph.
-const AHEAD_US: u64 = 600;
+pub(crate) const AHEAD_US: u64 = 600;
 
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
