@@ -40,6 +40,10 @@ fn a_good_kernel_is_profiled_rung_by_rung() {
     assert!(says("vectorisation report", "vectorised 3 innermost loops"), "{:?}", profile.findings);
     assert!(says("torch profiler", "aten::_softmax"), "{:?}", profile.findings);
     assert!(profile.documents.iter().all(|document| document.text.len() < 70_000));
+    let again = profiled(&["examples/softmax/problem.py", "examples/softmax/cpu_cpp.py", "--time-us", "1000"]);
+    let reference = again.sources.iter().find(|source| source.name == "torch profiler").unwrap();
+    assert!(reference.had && reference.detail.ends_with("from an earlier profile"), "{reference:?}");
+    assert!(again.findings.iter().any(|finding| finding.text.contains("aten::_softmax")), "{:?}", again.findings);
 }
 
 const SCALAR: &str = r#"
@@ -101,4 +105,13 @@ fn a_candidate_that_does_not_run_has_a_reason() {
     let profile: Profile = serde_json::from_value(answers(&output).remove(0)).unwrap();
     assert!(!profile.sources[0].had && profile.sources[0].detail.contains("does not build"), "{:?}", profile.sources);
     assert!(profile.roofline.is_none());
+}
+
+#[test]
+fn a_wrong_output_is_not_profiled_and_that_is_the_first_line() {
+    let output = run(kforge().args(["profile", "examples/softmax/problem.py"]).arg("examples/failing/mismatch.py"));
+    assert_eq!(output.status.code(), Some(11), "{}", errors(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains("mismatch.py: its output is wrong: not profiled; output: "), "{said}");
 }

@@ -117,9 +117,11 @@ impl Session {
                 return Ok(Ok(log));
             }
             // Kernels that are only ever in memory are on no list of what was built, and fit no filter made of it.
-            let unfiltered = !news && asking.pattern.take().is_some();
+            let nothing_fitted = ended.status.done && log.connected && log.errors.is_empty();
+            let unfiltered = !news && nothing_fitted && asking.pattern.take().is_some();
             if (!news && !unfiltered) || start == MOST_STARTS {
-                let program = if ended.status.done { ended.output.clone() } else { ended.program() };
+                let failed = if ended.status.done { String::new() } else { ended.program() };
+                let program = format!("{failed}\n{}", ended.output);
                 return Ok(Err(ncu::denied(&log, &program, ended.timed_out, limit_s)));
             }
             running = match self.start_counting(sandbox, asking, under)? {
