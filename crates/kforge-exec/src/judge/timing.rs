@@ -2,9 +2,9 @@
 
 use super::{
     Session,
-    arm::{Arm, Called, How, Sample},
+    arm::{AHEAD_US, Arm, Called, How, Sample},
     beside::{Beside, GRAPH_BELOW_US},
-    clock::{self, Clock, Fineness, LIE_SHARE},
+    clock::{self, Clock, LIE_SHARE},
     gpu::Gpu,
     outcome::Outcome,
     spec::Special,
@@ -117,12 +117,12 @@ impl Session {
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
         // By one thread, which has no more than its share of the bandwidth.
+        let ahead_us = if self.gpu.is_some() { AHEAD_US as f64 } else { 0.0 };
         let fetch_us = match self.gpu {
             Some(_) => 0.0,
             None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
         };
-        let Some(report) =
-            clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us, self.fineness())
+        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us, ahead_us)
         else {
             return Ok(true);
         };
@@ -135,10 +135,16 @@ impl Session {
             3.0 * report.spread_us
         );
         if report.clock == Clock::Lie {
-            let text = format!(
-                "forward claims {:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
-                own.median, report.outside_us
-            );
+            let text = match report.hidden_us {
+                us if us < 0.0 => format!(
+                    "calls end {:.0} us earlier than they can: the time before forward was cut short or used for work",
+                    -us
+                ),
+                _ => format!(
+                    "forward claims {:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
+                    own.median, report.outside_us
+                ),
+            };
             return Ok(outcome.fail("two clocks", Verdict::of(Kind::Clock, text)));
         }
         outcome.pass("two clocks", detail);
@@ -253,23 +259,11 @@ impl Session {
             let affordable = self.options.time_budget.as_secs_f64() / block_cost.max(1e-6);
             planned = planned.min((affordable as usize).clamp(FEWEST_BLOCKS, MOST_BLOCKS));
             let enough = blocks.candidate.len() >= FEWEST_BLOCKS;
-            if enough && (begun.elapsed() > WHOLE_LIMIT || (narrow(&blocks) && self.clock_can_tell(&blocks))) {
+            if enough && (begun.elapsed() > WHOLE_LIMIT || narrow(&blocks)) {
                 break;
             }
         }
         Ok(Ok(blocks))
-    }
-
-    /// On a GPU launches wait in its queue in both arms alike: what they take on the host does not show outside.
-    fn fineness(&self) -> Fineness {
-        if self.gpu.is_some() { Fineness::OfAllCalls } else { Fineness::OfOneCall }
-    }
-
-    /// Whether more calls would not help the outside clock.
-    fn clock_can_tell(&self, blocks: &Blocks) -> bool {
-        let fineness = self.fineness();
-        fineness == Fineness::OfOneCall
-            || clock::can_tell(&blocks.candidate_samples, &blocks.baseline_samples, fineness)
     }
 
     /// Makes every set that timing needs, so that nothing of ours computes while an arm is timed.
