@@ -85,11 +85,22 @@ def variants(source: Path, count: int, folder: Path) -> list[Path]:
     return made
 
 
-def text_to_verdict(kforge: str, file: str, limit_s: float) -> tuple[list[float], list[dict[str, Any]]]:
+def text_to_verdict(
+    kforge: str, file: str, limit_s: float, flags: list[str]
+) -> tuple[list[float], list[dict[str, Any]]]:
     """Seconds between the answers of one warm call, from the second on, and the answers."""
     with tempfile.TemporaryDirectory() as scratch:
         made = variants(GEMM / file, 5, Path(scratch))
-        command = [kforge, "eval", str(GEMM / "problem.py"), *map(str, made), "--json", "--target", TARGETS[file]]
+        command = [
+            kforge,
+            "eval",
+            str(GEMM / "problem.py"),
+            *map(str, made),
+            "--json",
+            "--target",
+            TARGETS[file],
+            *flags,
+        ]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         watchdog = threading.Timer(limit_s, child.kill)
         watchdog.start()
@@ -132,7 +143,7 @@ def utilisation(samples: list[float]) -> Iterator[None]:
             samples += [float(word) for word in file.read().split() if word.isdigit()]
 
 
-def drain(kforge: str, limit_s: float) -> list[str]:
+def drain(kforge: str, limit_s: float, jobs: int, flags: list[str]) -> list[str]:
     """Lines of the table for thirty-two jobs in an exchange folder."""
     with tempfile.TemporaryDirectory() as scratch:
         exchange, sources = Path(scratch, "exchange"), Path(scratch, "candidates")
@@ -142,20 +153,22 @@ def drain(kforge: str, limit_s: float) -> list[str]:
             for file, target in TARGETS.items():
                 folder = gpu_suite.ROOT / "examples/gpu" / name
                 made = [str(path) for path in variants(folder / file, 4, sources)]
-                command = [kforge, "eval", str(folder / "problem.py"), *made, "--target", target]
+                command = [kforge, "eval", str(folder / "problem.py"), *made, "--target", target, *flags]
                 code, _, errors = gpu_suite.run([*command, "--executor", f"exchange:{exchange}", "--submit"], 120)
                 if code != 0:
                     return [f"| drain | not run: submitting ended with {code}: {errors.strip()[-120:]} |"]
         samples: list[float] = []
         began = time.monotonic()
         with utilisation(samples):
-            code, out, errors = gpu_suite.run([kforge, "worker", "drain", str(exchange), "--json"], limit_s)
+            code, out, errors = gpu_suite.run(
+                [kforge, "worker", "drain", str(exchange), "--json", "--jobs", str(jobs)], limit_s
+            )
         seconds = time.monotonic() - began
     report = next((json.loads(line)["report"] for line in out.splitlines() if line.startswith('{"report"')), None)
     if report is None:
         return [f"| drain | no report, exit {code}: {errors.strip()[-120:]} |"]
     lines = [
-        f"| {report['jobs']} jobs of {len(DRAINED)} problems drained | {seconds:.1f} s, {report['failed']} failed |"
+        f"| {report['jobs']} jobs of {len(DRAINED)} problems drained, {jobs} at a time | {seconds:.1f} s, {report['failed']} failed |"
     ]
     lines.append(f"| device busy by the worker's report | {report['device_s'] / report['wall_s']:.0%} |")
     if samples:
@@ -179,6 +192,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kforge", default=str(gpu_suite.ROOT / "target/release/kforge"))
     parser.add_argument("--parts", default="abcd", help="which of a, b, c, d to run")
+    parser.add_argument("--baselines", default="auto", help="of parts a and d: auto, all, compile, eager")
+    parser.add_argument("--jobs", type=int, default=4, help="jobs at a time in part d")
     parser.add_argument("--limit-s", type=float, default=240, help="seconds for each part")
     args = parser.parse_args()
     if not gpu_suite.has_gpu():
@@ -186,9 +201,10 @@ def main() -> int:
         return 0
     code, out, _ = gpu_suite.run([args.kforge, "python"], 120)
     python = out.strip().splitlines()[-1] if code == 0 and out.strip() else sys.executable
+    flags = ["--baselines", args.baselines]
     lines, warm = ["| what | how long |", "|---|---|"], {}
     for file in TARGETS if "a" in args.parts else ():
-        seconds, answers = text_to_verdict(args.kforge, file, args.limit_s)
+        seconds, answers = text_to_verdict(args.kforge, file, args.limit_s, flags)
         states = ", ".join(sorted({str(answer["state"]) for answer in answers})) or "no answer"
         if not seconds:
             lines.append(f"| text to verdict, {file} | failed: {states} |")
@@ -205,13 +221,28 @@ def main() -> int:
             lines.append(f"| of that the build | {found['build_s']:.1f} s |")
             lines += [f"| usual way / {file} | {total / seconds:.1f} |" for file, seconds in warm.items()]
     if "c" in args.parts:
-        began = time.monotonic()
-        command = [args.kforge, "profile", str(GEMM / "problem.py"), str(GEMM / "nvidia_cuda.py"), "--target", "nvidia/cuda"]
-        code, _, errors = gpu_suite.run([*command, "--json"], args.limit_s)
-        ended = f"{time.monotonic() - began:.1f} s" if code == 0 else f"exit {code}: {errors.strip()[-120:]}"
-        lines.append(f"| kforge profile, cold | {ended} |")
+        command = [
+            args.kforge,
+            "profile",
+            str(GEMM / "problem.py"),
+            str(GEMM / "nvidia_cuda.py"),
+            "--target",
+            "nvidia/cuda",
+        ]
+        for when in ("first", "second"):
+            began = time.monotonic()
+            code, out, errors = gpu_suite.run([*command, "--json"], args.limit_s)
+            if code != 0:
+                lines.append(f"| kforge profile | exit {code}: {errors.strip()[-120:]} |")
+                break
+            sources = {source["name"]: source["seconds"] for source in json.loads(out.splitlines()[-1])["sources"]}
+            parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sources.items() if seconds >= 0.05)
+            lines.append(
+                f"| kforge profile, {when} of this problem, fresh process | {time.monotonic() - began:.1f} s |"
+            )
+            lines.append(f"| of that | {parts} |")
     if "d" in args.parts:
-        lines += drain(args.kforge, args.limit_s)
+        lines += drain(args.kforge, args.limit_s, args.jobs, flags)
     print("\n".join(lines))
     print(f"\n{versions(python)}")
     return 0

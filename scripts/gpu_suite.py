@@ -20,7 +20,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CANDIDATE_FILES = {"nvidia_cuda.py": "nvidia/cuda", "load_inline.py": "nvidia/cuda", "nvidia_triton.py": "nvidia/triton"}
+CANDIDATE_FILES = {
+    "nvidia_cuda.py": "nvidia/cuda",
+    "load_inline.py": "nvidia/cuda",
+    "nvidia_triton.py": "nvidia/triton",
+}
 QUICK = ("--baselines", "eager", "--time-budget", "0.4")
 GAIN = 1.1  # a cheat that ends `correct` must not be faster than this, by the lower end of its interval
 
