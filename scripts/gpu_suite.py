@@ -26,7 +26,9 @@ CANDIDATE_FILES = {
     "nvidia_triton.py": "nvidia/triton",
 }
 QUICK = ("--baselines", "eager", "--time-budget", "0.4")
-GAIN = 1.1  # a cheat that ends `correct` must not be faster than this, by the lower end of its interval
+# A cheat that ends `correct` must not be faster than this, by the lower end of its interval; a result that is called provisional
+# may gain what the outside clock cannot resolve, and no more.
+GAIN, PROVISIONAL_GAIN = 1.1, 1.3
 
 # Runs a candidate once at few rows, outside of the evaluator: a sanitizer has to own the process.
 DRIVER = """
@@ -157,7 +159,8 @@ def judged(case: Case, answer: dict[str, Any]) -> Row:
     row.seconds = sum(v for v in (answer.get("stages_s") or {}).values() if isinstance(v, (int, float)))
     row.note = "" if row.passed else " ".join(str(answer.get("reason") or "").split())[:160]
     row.answer = answer
-    if case.is_cheat and state == "correct" and low is not None and low > GAIN:
+    allowed = PROVISIONAL_GAIN if answer.get("provisional") else GAIN
+    if case.is_cheat and state == "correct" and low is not None and low > allowed:
         row.passed, row.note = False, f"a cheat gained {low:.2f}x at the least"
     return row
 

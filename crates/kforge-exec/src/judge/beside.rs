@@ -53,6 +53,13 @@ impl Exposed {
         Self { own, baseline, resolution }
     }
 
+    pub(crate) fn described(&self) -> String {
+        format!(
+            "{:.1} us longer on an idle device, the baseline {:.1} us; the clock resolves {:.1} us",
+            self.own, self.baseline, self.resolution
+        )
+    }
+
     /// By how much a ratio of queued times is too good: never more is credited than shows on an idle device too.
     pub(crate) fn correction(&self, own_us: f64, baseline_us: f64) -> f64 {
         let hidden = (self.own - self.resolution).max(0.0);

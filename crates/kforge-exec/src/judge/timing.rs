@@ -3,7 +3,7 @@
 use super::{
     Session,
     arm::{AHEAD_US, Arm, Called, How, Sample},
-    beside::{Beside, GRAPH_BELOW_US},
+    beside::{Beside, Exposed, GRAPH_BELOW_US},
     clock::{self, Clock, LIE_SHARE},
     gpu::Gpu,
     outcome::Outcome,
@@ -171,26 +171,19 @@ impl Session {
             return Ok(outcome.fail("late write", verdict));
         }
         outcome.pass("late write", "outputs stayed as they were handed over");
-        let own_us = own.median;
-        let mut correction = 1.0;
-        let mut short = false;
+        let mut exposed = Exposed::default();
         if self.gpu.is_some() {
             let queued = (blocks.candidate_samples.as_slice(), blocks.baseline_samples.as_slice());
-            let exposed = match self.exposed(arm, control, queued)? {
+            exposed = match self.exposed(arm, control, queued)? {
                 Ok(exposed) => exposed,
                 Err(verdict) => return Ok(outcome.fail("idle device", verdict)),
             };
-            let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own_us);
-            beside.call = Some(own_us + exposed.own.max(0.0));
-            beside.baseline_call = Some(baseline_us + exposed.baseline.max(0.0));
-            correction = exposed.correction(own_us, baseline_us);
-            short = exposed.resolution > LIE_SHARE * own_us;
-            let detail = format!(
-                "{:.1} us longer on an idle device, the baseline {:.1} us; the clock resolves {:.1} us",
-                exposed.own, exposed.baseline, exposed.resolution
-            );
-            outcome.pass("idle device", detail);
+            outcome.pass("idle device", exposed.described());
         }
+        let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own.median);
+        let correction = exposed.correction(own.median, baseline_us);
+        beside.call = self.gpu.as_ref().map(|_| own.median + exposed.own.max(0.0));
+        beside.baseline_call = self.gpu.as_ref().map(|_| baseline_us + exposed.baseline.max(0.0));
         // What the outside clock saw beyond the inside one counts, and so does being slower on inputs never seen.
         let outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
         let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
@@ -203,7 +196,7 @@ impl Session {
         if correction > 1.0 {
             outcome.provisional = "on an idle device it gains less than with launches in the queue, and that is given";
         }
-        if short && outcome.provisional.is_empty() {
+        if exposed.resolution > LIE_SHARE * own.median && outcome.provisional.is_empty() {
             outcome.provisional = "the outside clock cannot confirm a time this short";
         }
         if !confirmed {
