@@ -32,6 +32,8 @@ pub(crate) struct Ready {
     pub(crate) python: String,
     pub(crate) torch: String,
     pub(crate) threads: usize,
+    /// Whether CuTe DSL is installed.
+    pub(crate) cutlass: bool,
     /// Whether this torch can use a GPU of NVIDIA's.
     pub(crate) cuda: bool,
 }

@@ -150,7 +150,7 @@ class _Cell:
             recheck(self._kept, self._current)
             return "ok", 0, 0, 0
         if request.op == wire.OP_AHEAD_OF_TIME:
-            return self._compile_launches() if self._spec["aot"] else self._keep_launches()
+            return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
         if request.op == wire.OP_PROFILE:
             return self._profile(request.argument)
         if request.op == wire.OP_KERNELS:
@@ -167,6 +167,10 @@ class _Cell:
 
     def _import(self) -> types.ModuleType:
         source, filename = self._spec["source"], self._spec["filename"]
+        if self._spec["aot"] and self._spec["model"] == "cute":
+            from . import cute_aot
+
+            cute_aot.prepare(self._spec["arch"], os.path.join(os.getcwd(), "cache"))
         if self._spec["search_path"]:
             sys.path[:0] = self._spec["search_path"]
             module = types.ModuleType("kforge_problem")
@@ -286,18 +290,24 @@ class _Cell:
             json.dump(launches, file)
         return "ok", 0, len(launches), 0
 
-    def _compile_launches(self) -> tuple[str, int, int, int]:
-        """In the compiling cell: every kernel with the signatures that were seen."""
-        from . import triton_aot
-
+    def _compile_ahead(self) -> tuple[str, int, int, int]:
+        """In the compiling cell: every kernel, with the signatures that were seen or that the candidate names itself."""
         if self._module is None:
             raise Failure("import", "nothing was imported")
-        with open(_LAUNCHES, encoding="utf-8") as file:
-            launches = json.load(file)
-        reports = triton_aot.compile_launches(self._module, launches, self._spec["arch"])
+        arch = self._spec["arch"]
+        if self._spec["model"] == "cute":
+            from . import cute_aot
+
+            reports = cute_aot.compile_module(self._module, arch)
+        else:
+            from . import triton_aot
+
+            with open(_LAUNCHES, encoding="utf-8") as file:
+                launches = json.load(file)
+            reports = triton_aot.compile_launches(self._module, launches, arch)
         for report in reports:
             if not report["ok"] and report["kind"] in ("compile", "resources"):
-                raise Failure("compiler", f"kernel {report['kernel']} for {self._spec['arch']}: {report['error']}")
+                raise Failure("compiler", f"kernel {report['kernel']} for {arch}: {report['error']}")
         unchecked = [f"{r['kernel']}: {r['error']}" for r in reports if not r["ok"]]
         self.write_detail("; ".join(unchecked))
         return "ok", 0, len(reports) - len(unchecked), len(unchecked)

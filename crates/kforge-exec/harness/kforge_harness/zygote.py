@@ -7,6 +7,7 @@ referee (no sandbox; it loads the problem only) and supervisors (one per candida
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -48,6 +49,7 @@ def _import_torch() -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": numpy.__version__,
         "threads": torch.get_num_threads(),
+        "cutlass": importlib.util.find_spec("cutlass") is not None,
         "cuda": bool(torch.version.cuda) and os.path.exists("/dev/nvidiactl"),
     }
 

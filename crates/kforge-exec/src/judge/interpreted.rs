@@ -74,11 +74,16 @@ impl Session {
     }
 
     fn compile_ahead_of_time(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Result<()> {
-        let limit = self.options.timeout;
         if self.launches == 0 {
             outcome.pass(AHEAD_OF_TIME, "no Triton kernel was launched");
             return Ok(());
         }
+        self.compile_kernels(sandbox, source, outcome)
+    }
+
+    /// In a process that imports the candidate and runs nothing.
+    pub(crate) fn compile_kernels(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Result<()> {
+        let limit = self.options.timeout;
         let special = Special { ahead_of_time: true, ..Special::default() };
         let mut cell = self.builder(sandbox, source, special)?;
         let mut last = cell.ask(sandbox, Op::Import, limit, false)?;

@@ -143,6 +143,13 @@ impl Session {
                 options.python.display()
             )));
         }
+        if options.target.model == "cute" && !zygote.ready.cutlass {
+            return Err(ExecError::Problem(format!(
+                "{} has no CuTe DSL, which {} needs: install nvidia-cutlass-dsl there, or name another Python with --python",
+                options.python.display(),
+                options.target
+            )));
+        }
         let started = begun.elapsed().as_secs_f64();
         observer.stage("examining the problem");
         let request = OpenRequest {

@@ -48,6 +48,7 @@ impl SpecMaker<'_> {
             "triton": special.interpret,
             "aot": special.ahead_of_time,
             "arch": self.options.arch,
+            "model": self.options.target.model,
             "place": self.options.place.for_harness(),
             "mul": self.opened.contract.mul,
         })

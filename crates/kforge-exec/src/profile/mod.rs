@@ -95,6 +95,7 @@ impl Session {
     ///
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
     pub fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> Result<Profile> {
+        let _turn = self.timing_turn(observer)?;
         match gpu(&self.options) {
             Some(device) => self.profile_on_gpu(&device, source, options, observer),
             None => self.profile_on_cpu(source, options.time_us, observer),

@@ -40,6 +40,7 @@ impl Session {
         let Some(program) = Program::find("compute-sanitizer") else {
             return Ok(none("compute-sanitizer is not there; it comes with the CUDA toolkit"));
         };
+        let _turn = self.shared_turn(observer)?;
         observer.stage("looking for smaller sizes");
         if let Some(report) = self.sanitize_reduced(&device, &program, source, observer)? {
             return Ok(report);
