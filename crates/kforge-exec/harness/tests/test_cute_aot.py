@@ -165,7 +165,7 @@ def test_launches_are_counted_and_can_be_skipped(tmp_path: Path, skip: bool, ear
     cute_aot.prepare("sm_90a", ".")
     if {early}:
         import cutlass.cute
-    found = audit.install(skip_kernels={skip}, triton=False, arch="")
+    found = audit.install(skip_kernels={skip}, interpret=False, arch="", source="")
     sys.path.insert(0, ".")
     import probe
     x = torch.zeros(4)
