@@ -1,8 +1,8 @@
 """Threads that spin only between its own calls, to slow down the baseline that runs then.
 
 problem: row_softmax
-expect: generation_failure/guardrail|generation_failure/clock|runtime_error/process_limit|correct
-expect-unguarded: generation_failure/clock|runtime_error/process_limit|correct
+expect: generation_failure/guardrail|generation_failure/clock|generation_failure/caching|runtime_error/process_limit|correct
+expect-unguarded: generation_failure/clock|generation_failure/caching|runtime_error/process_limit|correct
 """
 
 import kforge_rt
