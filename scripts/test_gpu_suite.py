@@ -52,6 +52,10 @@ def test_a_cheat_that_gained_has_passed_nothing() -> None:
     assert not suite.judged(case, answer).passed
     answer["speedup_ci"] = {"low": 0.1, "high": 0.2}
     assert suite.judged(case, answer).passed
+    # What is called provisional may gain what the outside clock cannot resolve, and no more.
+    for low, provisional, passed in ((1.2, False, False), (1.2, True, True), (1.4, True, False)):
+        answer |= {"speedup_ci": {"low": low, "high": 1.5}, "provisional": provisional}
+        assert suite.judged(case, answer).passed == passed, (low, provisional)
 
 
 def test_without_a_gpu_everything_is_skipped() -> None:

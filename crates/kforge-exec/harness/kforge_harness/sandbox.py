@@ -154,7 +154,7 @@ def confine(policy: Policy, enforced: Enforced, tools: bool = False) -> None:
 
 def _allow_gpu(rules: linux.Landlock) -> None:
     """What the driver opens: its devices, its facts, and /proc, where it names its threads."""
-    for path in ("/sys", "/etc/vulkan", "/usr/local/nvidia"):
+    for path in ("/sys", "/usr/local/nvidia"):
         rules.allow(path, write=False)
     for name in sorted(os.listdir("/dev")):
         if name.startswith("nvidia") and not name.startswith("nvidia-caps"):

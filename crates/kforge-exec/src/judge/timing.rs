@@ -4,7 +4,7 @@ use super::{
     Session,
     arm::{AHEAD_US, Arm, Called, How, Sample},
     beside::{Beside, Exposed, GRAPH_BELOW_US},
-    clock::{self, Clock, LIE_SHARE},
+    clock::{self, Clock, LIE_SHARE, SPREADS},
     gpu::Gpu,
     outcome::Outcome,
     spec::Special,
@@ -116,10 +116,10 @@ impl Session {
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
-        // By one thread, which has no more than its share of the bandwidth.
         let ahead_us = if self.gpu.is_some() { AHEAD_US as f64 } else { 0.0 };
         let fetch_us = match self.gpu {
             Some(_) => 0.0,
+            // By one thread, which has no more than its share of the bandwidth.
             None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
         };
         let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us, ahead_us)
@@ -132,7 +132,7 @@ impl Session {
             "inside {:.1} us, outside {:.1} us, the outside clock resolves {:.1} us",
             own.median,
             report.outside_us,
-            3.0 * report.spread_us
+            SPREADS * report.spread_us
         );
         if report.clock == Clock::Lie {
             let text = match report.hidden_us {

@@ -505,7 +505,7 @@ fn guides_of_nvidia_choose_by_chip() {
             assert!(!said.is_empty() && user.contains(&format!("The chip, {arch}:")), "{target} for {arch}");
             assert!(
                 user.contains(
-                    "peaks (datasheet, dense): memory 4800 GB/s; fp32 67, TF32 494, bf16 989, fp8 1979 TFLOP/s"
+                    "peaks (nominal, dense): memory 4800 GB/s; fp32 67, TF32 494, bf16 989, fp8 1979 TFLOP/s"
                 )
             );
         }

@@ -4,7 +4,7 @@ use super::{TARGETS, find};
 use kforge_types::Target;
 use serde::{Deserialize, Serialize};
 
-/// What datasheets say of one chip: dense rates, fp32 accumulation.
+/// Nominal rates of one chip: dense, fp32 accumulation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChipSpecs {
@@ -23,7 +23,7 @@ pub(crate) struct ChipSpecs {
     /// Shared memory of one multiprocessor.
     pub(crate) shared_kib: u32,
     /// Where the numbers come from.
-    #[serde(default = "datasheet")]
+    #[serde(default = "nominal")]
     pub(crate) source: String,
 }
 
@@ -33,8 +33,8 @@ struct Table {
     chip: Vec<ChipSpecs>,
 }
 
-fn datasheet() -> String {
-    "datasheet".to_owned()
+fn nominal() -> String {
+    "nominal".to_owned()
 }
 
 /// The chip that a device of this name has; `None` for one that the target's table does not know.
@@ -72,7 +72,7 @@ mod tests {
         for target in ["nvidia/cuda", "nvidia/cute", "nvidia/triton"] {
             let chip = of(target, "NVIDIA H200").unwrap();
             assert_eq!((chip.arch.as_str(), chip.memory_gb_s, chip.multiprocessors), ("sm_90a", 4800.0, 132));
-            assert_eq!(chip.source, "datasheet");
+            assert_eq!(chip.source, "nominal");
         }
         assert_eq!(of("nvidia/cuda", "NVIDIA GeForce RTX 4090").unwrap().arch, "sm_89");
         assert_eq!(of("nvidia/cuda", "NVIDIA A100-SXM4-80GB").unwrap().fp8_tflops, None);
