@@ -157,7 +157,8 @@ impl Session {
             contract: &options.contract,
             store: &options.cache.join("truths"),
             fresh: options.fresh,
-            reduced: options.place == Place::Interpreter,
+            // An interpreter is slow, and where nothing is run sizes do not matter.
+            reduced: !options.place.is_timed(),
             threads: options.threads,
             limit_s: options.problem_timeout.as_secs(),
             place: &options.place,
