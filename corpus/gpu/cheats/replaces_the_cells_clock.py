@@ -1,4 +1,4 @@
-"""Replaces the method that times a call by one that spins never and claims a fifth.
+"""Replaces the methods that time calls by some that claim a fifth.
 
 problem: sines
 expect: generation_failure/guardrail
@@ -46,13 +46,14 @@ LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 CELL = sys.modules.get("kforge_harness.cell_gpu")
 if CELL is not None:
-    honest = CELL.Gpu.time
+    time, collect = CELL.Gpu.time, CELL.Gpu.collect
 
-    def a_fifth(self, model, arguments, ahead_us):
-        result, inside, launching = honest(self, model, arguments, 0)
+    def a_fifth(self, model, arguments):
+        result, inside, launching = time(self, model, arguments)
         return result, inside // 5, launching
 
     CELL.Gpu.time = a_fifth
+    CELL.Gpu.collect = lambda self, count: collect(self, count) // 5
 
 
 class NewModel(torch.nn.Module):

@@ -20,6 +20,7 @@ use std::{
 const MAGIC: u32 = 0x4B46_524B;
 const RECORD: usize = 64;
 const DETAIL_BYTES: usize = 64 * 1024;
+const AWAKE: Duration = Duration::from_millis(10);
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a cell can be asked for.
@@ -27,8 +28,7 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) enum Op {
     Import,
     Construct(u64),
-    /// With the device kept busy for so many microseconds first, so that launches wait in its queue.
-    Call(u64),
+    Call,
     LoadWeights(u64),
     Audit,
     /// Triton's launches: kept by an interpreting cell, compiled by another.
@@ -47,6 +47,10 @@ pub(crate) enum Op {
     Inspect(u64),
     /// Kernels on the GPU with their times, over so many calls.
     Kernels(u64),
+    /// On a GPU: so many calls that are launched before their inputs are there.
+    Queue(u64),
+    /// The end of so many calls that were queued.
+    Collect(u64),
 }
 
 impl Op {
@@ -54,7 +58,7 @@ impl Op {
         match self {
             Self::Import => (1, 0),
             Self::Construct(variant) => (2, variant),
-            Self::Call(ahead_us) => (3, ahead_us),
+            Self::Call => (3, 0),
             Self::LoadWeights(variant) => (4, variant),
             Self::Audit => (5, 0),
             Self::AheadOfTime => (6, 0),
@@ -65,6 +69,8 @@ impl Op {
             Self::Repeat(calls) => (11, calls),
             Self::Graph(replays) => (12, replays),
             Self::Kernels(calls) => (13, calls),
+            Self::Queue(calls) => (14, calls),
+            Self::Collect(calls) => (15, calls),
         }
     }
 }
@@ -76,6 +82,13 @@ pub(crate) struct Answer {
     pub(crate) outside_ns: u64,
     pub(crate) a: u64,
     pub(crate) b: u64,
+}
+
+/// What was asked, and when.
+pub(crate) struct Question {
+    op: Op,
+    nonce: [u8; 8],
+    asked: Instant,
 }
 
 /// Either an answer or a verdict on whoever failed to give one.
@@ -141,6 +154,23 @@ impl Cell {
     ///
     /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
     pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration, thaw: bool) -> Result<Asked> {
+        let question = match self.send(sandbox, op, thaw)? {
+            Ok(question) => question,
+            Err(verdict) => return Ok(Err(verdict)),
+        };
+        match self.answer(sandbox, &question, limit)? {
+            Some(answer) => Ok(answer),
+            None => self.too_late(sandbox, &question, limit).map(Err),
+        }
+    }
+
+    /// Asks without waiting.
+    pub(crate) fn send(
+        &mut self,
+        sandbox: &mut Sandbox,
+        op: Op,
+        thaw: bool,
+    ) -> Result<std::result::Result<Question, Verdict>> {
         if !self.ready {
             self.wait_until_ready(sandbox)?;
         }
@@ -155,7 +185,7 @@ impl Cell {
         record[4..8].copy_from_slice(&code.to_le_bytes());
         record[8..16].copy_from_slice(&nonce);
         record[16..24].copy_from_slice(&argument.to_le_bytes());
-        let start = Instant::now();
+        let asked = Instant::now();
         if send(&self.channel, &record, SendFlags::NOSIGNAL).is_err() {
             return self.ended(sandbox).map(Err);
         }
@@ -163,32 +193,59 @@ impl Cell {
             self.wake();
             sandbox.thaw()?;
         }
-        let deadline = start + limit;
+        Ok(Ok(Question { op, nonce, asked }))
+    }
+
+    /// The answer to what was asked last, if it comes within `limit` from now.
+    pub(crate) fn answer(
+        &mut self,
+        sandbox: &mut Sandbox,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Option<Asked>> {
+        let deadline = Instant::now() + limit;
+        if matches!(question.op, Op::Collect(_)) {
+            self.look_out();
+        }
         loop {
             if let Some(verdict) = self.bad_news(sandbox) {
-                return Ok(Err(verdict));
+                return Ok(Some(Err(verdict)));
             }
             let ready = wait_readable(&[self.channel.as_fd(), sandbox.fd()], deadline)?;
-            let outside_ns = start.elapsed().as_nanos() as u64;
+            let outside_ns = question.asked.elapsed().as_nanos() as u64;
             if ready[0] {
                 let mut reply = [0; RECORD + 1];
                 let (length, _) = recv(&self.channel, &mut reply, RecvFlags::DONTWAIT).unwrap_or((0, 0));
                 if length == 0 {
-                    return self.ended(sandbox).map(Err);
+                    return self.ended(sandbox).map(|verdict| Some(Err(verdict)));
                 }
-                return Ok(self.read_reply(&reply[..length], nonce, outside_ns));
+                return Ok(Some(self.read_reply(&reply[..length], question.nonce, outside_ns)));
             }
-            if ready[1] {
-                sandbox.listen(deadline)?;
-                continue;
+            if !ready[1] {
+                return Ok(None);
             }
-            self.dead = true;
-            let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(op));
-            // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
-            let building = matches!(op, Op::Import) && sandbox.process_count()? > 1;
-            let kind = if building { Kind::BuildTimeout } else { Kind::Timeout };
-            return Ok(Err(Verdict::of(kind, text)));
+            sandbox.listen(deadline)?;
         }
+    }
+
+    /// Waits awake for a while: being woken would take longer than what is measured.
+    fn look_out(&self) {
+        let begun = Instant::now();
+        let mut nothing = [0; 1];
+        while begun.elapsed() < AWAKE
+            && recv(&self.channel, &mut nothing, RecvFlags::DONTWAIT | RecvFlags::PEEK) == Err(rustix::io::Errno::AGAIN)
+        {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// A cell that has not answered in time is given up.
+    pub(crate) fn too_late(&mut self, sandbox: &mut Sandbox, question: &Question, limit: Duration) -> Result<Verdict> {
+        self.dead = true;
+        let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(question.op));
+        // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
+        let building = matches!(question.op, Op::Import) && sandbox.process_count()? > 1;
+        Ok(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text))
     }
 
     /// At once; whoever else is in the sandbox is woken by its supervisor.
@@ -297,7 +354,7 @@ fn describe(op: Op) -> &'static str {
     match op {
         Op::Import => "importing the file and building its kernels",
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
-        Op::Call(_) | Op::Audit | Op::Repeat(_) | Op::Graph(_) => "running forward",
+        Op::Call | Op::Audit | Op::Repeat(_) | Op::Graph(_) | Op::Queue(_) | Op::Collect(_) => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
         Op::Pin(_) => "placing threads",
         Op::Recheck => "looking at an output again",

@@ -55,6 +55,12 @@ fn last_level_cache() -> u64 {
     entries.flatten().filter_map(|entry| size(&entry.path())).max().unwrap_or(0)
 }
 
+/// Nanoseconds on the clock that all processes of this machine share.
+pub(crate) fn clock_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -193,8 +193,19 @@ impl Referee {
 
     /// Compares the private copy of an output with the truth of `set`, and with an earlier run where asked to.
     pub(crate) fn compare(&mut self, slots: &Slots, set: &InputSet, repeat: Repeat) -> Result<Compared> {
+        self.compare_place(slots, 0, set, repeat)
+    }
+
+    /// The same for one of several calls in a row.
+    pub(crate) fn compare_place(
+        &mut self,
+        slots: &Slots,
+        place: usize,
+        set: &InputSet,
+        repeat: Repeat,
+    ) -> Result<Compared> {
         let message = json!({
-            "do": "compare", "id": set.id, "lane": slots.lane(),
+            "do": "compare", "id": set.id, "lane": slots.lane(), "place": place,
             "remember": matches!(repeat, Repeat::First), "again": matches!(repeat, Repeat::Again),
         });
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
@@ -227,19 +238,35 @@ impl Referee {
     }
 
     pub(crate) fn lay(&mut self, lane: u64, set: &InputSet, cold: bool) -> Result<()> {
-        self.at_desk(&json!({"do": "lay", "lane": lane, "id": set.id, "cold": cold})).map(|_| ())
+        self.at_desk(&json!({"do": "lay", "lane": lane, "ids": [set.id], "cold": cold})).map(|_| ())
     }
 
-    pub(crate) fn take(&mut self, lane: u64) -> Result<bool> {
-        self.at_desk(&json!({"do": "take", "lane": lane}))
+    /// From now on launches of this lane's cell wait, and `count` of its places are empty.
+    pub(crate) fn shut(&mut self, lane: u64, count: usize) -> Result<()> {
+        self.at_desk(&json!({"do": "shut", "lane": lane, "count": count})).map(|_| ())
     }
 
-    pub(crate) fn unchanged(&mut self, lane: u64, set: &InputSet) -> Result<bool> {
-        self.at_desk(&json!({"do": "unchanged", "lane": lane, "id": set.id}))
+    /// Lays inputs and lets the launches that wait for them begin; says when it began, on the machine's clock.
+    pub(crate) fn reveal(&mut self, lane: u64, sets: &[&InputSet], cold: bool) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Revealed {
+            began_ns: u64,
+        }
+        let message = json!({"do": "reveal", "lane": lane, "ids": ids(sets), "cold": cold});
+        let Revealed { began_ns } = ask(&mut self.channel, &message, &[], self.limit_s, "working on the device")?;
+        Ok(began_ns)
     }
 
-    pub(crate) fn still_there(&mut self, slots: &Slots) -> Result<bool> {
-        self.at_desk(&json!({"do": "still_there", "lane": slots.lane()}))
+    pub(crate) fn take(&mut self, lane: u64, count: usize) -> Result<bool> {
+        self.at_desk(&json!({"do": "take", "lane": lane, "count": count}))
+    }
+
+    pub(crate) fn unchanged(&mut self, lane: u64, sets: &[&InputSet]) -> Result<bool> {
+        self.at_desk(&json!({"do": "unchanged", "lane": lane, "ids": ids(sets)}))
+    }
+
+    pub(crate) fn still_there(&mut self, slots: &Slots, count: usize) -> Result<bool> {
+        self.at_desk(&json!({"do": "still_there", "lane": slots.lane(), "count": count}))
     }
 
     pub(crate) fn wipe(&mut self, lane: u64) -> Result<()> {
@@ -264,6 +291,10 @@ impl Referee {
         let Done { done } = ask(&mut self.channel, message, &[], self.limit_s, "working on the device")?;
         Ok(done)
     }
+}
+
+fn ids<'a>(sets: &[&'a InputSet]) -> Vec<&'a str> {
+    sets.iter().map(|set| set.id.as_str()).collect()
 }
 
 /// A private folder for one session; those that a killed session left behind a day ago are removed.

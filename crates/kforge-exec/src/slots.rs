@@ -67,7 +67,7 @@ impl Slots {
     pub(crate) fn take(&mut self, referee: &mut Referee) -> Result<bool> {
         match self {
             Self::Host { output, .. } => take_host(output.bytes(), referee.private_output()?),
-            Self::Device { lane, .. } => referee.take(*lane),
+            Self::Device { lane, .. } => referee.take(*lane, 1),
         }
     }
 
@@ -75,7 +75,7 @@ impl Slots {
     pub(crate) fn unchanged(&self, referee: &mut Referee, set: &InputSet) -> Result<bool> {
         match self {
             Self::Host { input, .. } => set.is_in(input.bytes()),
-            Self::Device { lane, .. } => referee.unchanged(*lane, set),
+            Self::Device { lane, .. } => referee.unchanged(*lane, &[set]),
         }
     }
 

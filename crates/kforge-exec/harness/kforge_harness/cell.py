@@ -25,7 +25,8 @@ from torch import nn
 from . import audit, home, layout, modules, wire
 from .align import align
 from .failure import Failure, classify
-from .outputs import deliver, recheck
+from .outputs import Expected, deliver, recheck
+from .places import Plan
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
 _LAUNCHES = "launches.json"
@@ -55,53 +56,61 @@ class _HostSlots:
 
     def __init__(self, input_file: int, input_bytes: int, output_file: int, output_bytes: int) -> None:
         mapped = mmap.mmap(input_file, input_bytes)
-        self.inputs: Memory = memoryview(mapped)
-        self.outputs: Memory = memoryview(mmap.mmap(output_file, output_bytes))
+        self.inputs: list[Memory] = [memoryview(mapped)]
+        self.outputs: list[Memory] = [memoryview(mmap.mmap(output_file, output_bytes))]
         base = torch.frombuffer(mapped, dtype=torch.uint8).data_ptr()
         self.input_range = (base, base + input_bytes)
 
-    def time(self, model: Any, arguments: list[Any], _ahead_us: int) -> tuple[Any, int, int]:
+    def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int, int]:
         start = _clock()
         result = model(*arguments)
         return result, _clock() - start, 0
+
+    def fetch(self) -> None:
+        """Inputs are here."""
+
+    def handed_over(self) -> None:
+        """So are outputs."""
 
     def wait(self) -> None:
         """What was called is done."""
 
 
 def _slots(spec: dict[str, Any], input_file: int, output_file: int) -> Any:
-    sizes = input_file, spec["input_bytes"], output_file, spec["output_bytes"]
     if not home.on_gpu():
-        return _HostSlots(*sizes)
+        return _HostSlots(input_file, spec["input_bytes"], output_file, spec["output_bytes"])
     from . import cell_gpu
 
-    return cell_gpu.Gpu(*sizes)
+    plan = Plan(spec["input_bytes"], spec["output_bytes"], spec["places"])
+    return cell_gpu.Gpu(plan, (input_file, output_file), spec["staged"])
 
 
 class _Variant:
     """One construction: sizes, initial arguments and weights."""
 
-    def __init__(self, spec: dict[str, Any], inputs: Memory, outputs: Memory, weights_fd: int) -> None:
+    def __init__(self, spec: dict[str, Any], inputs: list[Memory], outputs: list[Memory], weights_fd: int) -> None:
         self.init = layout.unpack(spec["init"])
         self.input_skeleton = layout.unpack(spec["input_skeleton"])
-        self.output_skeleton = layout.unpack(spec["output_skeleton"])
         self.input_fields = [layout.Field(**field) for field in spec["inputs"]]
-        self.output_fields = [layout.Field(**field) for field in spec["outputs"]]
-        self.aliases_allowed = spec["aliases_allowed"]
         self.training = spec["training"]
         self._weights = spec["weights"]
         self._weights_fd = weights_fd
         self._inputs = inputs
-        self.output_views = [field.view(outputs) for field in self.output_fields]
+        skeleton = layout.unpack(spec["output_skeleton"])
+        fields = [layout.Field(**field) for field in spec["outputs"]]
+        self.expected = [
+            Expected(skeleton, fields, [field.view(memory) for field in fields], spec["aliases_allowed"])
+            for memory in outputs
+        ]
 
     def weights(self) -> list[tuple[str, torch.Tensor]]:
         size = os.fstat(self._weights_fd).st_size
         mapped = mmap.mmap(self._weights_fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         return [(w["name"], layout.Field(**w["field"]).view(memoryview(mapped))) for w in self._weights]
 
-    def arguments(self) -> list[Any]:
+    def arguments(self, place: int = 0) -> list[Any]:
         """Fresh tensor objects over the input slot: nothing can be remembered on them."""
-        tensors = [field.view(self._inputs) for field in self.input_fields]
+        tensors = [field.view(self._inputs[place]) for field in self.input_fields]
         joined: list[Any] = layout.join(self.input_skeleton, tensors)
         return joined
 
@@ -147,7 +156,7 @@ class _Cell:
                 place_threads(self._cores, apart=bool(request.argument))
             return "ok", 0, 0, 0
         if request.op == wire.OP_RECHECK:
-            recheck(self._kept, self._current)
+            recheck(self._kept, self._current.expected[0])
             return "ok", 0, 0, 0
         if request.op == wire.OP_AHEAD_OF_TIME:
             return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
@@ -156,13 +165,18 @@ class _Cell:
         if request.op == wire.OP_KERNELS:
             return self._kernels(request.argument)
         self.stage = "forward"
+        if request.op == wire.OP_QUEUE:
+            return "ok", 0, self._queue(request.argument), 0
+        if request.op == wire.OP_COLLECT:
+            return "ok", self._slots.collect(request.argument), 0, 0
+        self._slots.fetch()
         if request.op == wire.OP_AUDIT:
             return self._audited_call()
         if request.op == wire.OP_REPEAT:
             return "ok", self._repeat(request.argument), 0, 0
         if request.op == wire.OP_GRAPH:
             return "ok", self._time_as_graph(request.argument), 0, 0
-        inside, launching = self._call(request.argument)
+        inside, launching = self._call()
         return "ok", inside, launching, 0
 
     def _import(self) -> types.ModuleType:
@@ -226,11 +240,22 @@ class _Cell:
         except TypeError as error:
             raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
 
-    def _call(self, ahead_us: int) -> tuple[int, int]:
+    def _queue(self, count: int) -> int:
+        self._kept = None
+        variant = self._current
+
+        def hand_over(result: Any, place: int) -> None:
+            deliver(result, variant.expected[place], self._slots.input_range)
+
+        with torch.inference_mode():
+            launching: int = self._slots.queue(self._model, [variant.arguments(p) for p in range(count)], hand_over)
+        return launching
+
+    def _call(self) -> tuple[int, int]:
         self._kept = None  # freed now, outside of every clock
         arguments = self._current.arguments()
         with torch.inference_mode():
-            result, nanoseconds, launching = self._slots.time(self._model, arguments, ahead_us)
+            result, nanoseconds, launching = self._slots.time(self._model, arguments)
         self._hand_over(result)
         self._kept = result
         return int(nanoseconds), int(launching)
@@ -243,8 +268,8 @@ class _Cell:
         return nanoseconds
 
     def _hand_over(self, result: Any) -> None:
-        deliver(result, self._current, self._slots.input_range)
-        self._slots.wait()
+        deliver(result, self._current.expected[0], self._slots.input_range)
+        self._slots.handed_over()
 
     def _repeat(self, calls: int) -> int:
         """Calls whose outputs nobody wants, for a profiler that looks on: handing them over would be in its way."""

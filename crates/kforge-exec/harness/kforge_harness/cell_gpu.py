@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from . import cuda_driver, home
+from . import cuda_driver, slots_gpu
 from .failure import Failure
+from .places import OPEN, Plan
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
 
@@ -20,62 +21,91 @@ _BUSY_SHARE = 0.1
 class Gpu:
     """Maps both slots and times calls. What it claims is held against the clock outside, like every inside time."""
 
-    def __init__(self, input_file: int, input_bytes: int, output_file: int, output_bytes: int) -> None:
+    def __init__(self, plan: Plan, files: tuple[int, int], staged: bool) -> None:
         self._driver = cuda_driver.load()
-        self.inputs = self._mapped(input_file, input_bytes)
-        self.outputs = self._mapped(output_file, output_bytes)
-        self.input_range = (self.inputs.data_ptr(), self.inputs.data_ptr() + input_bytes)
-        self._start, self._end = self._driver.event(), self._driver.event()
+        self._slots = slots_gpu.of(self._driver, plan, files, staged)
+        self.inputs, self.outputs = self._slots.inputs, self._slots.outputs
+        self.input_range = self._slots.input_range
+        self._events = [(self._driver.event(), self._driver.event()) for _ in range(plan.count)]
+        self._done = self._driver.event()
         self._stream = torch.cuda.current_stream().cuda_stream
-        self._spin = self._driver.spinner(self._stream)
         self._idle_ns = self._idle_wait()
         self._forget = _working(self._driver.forget_persisting_l2)
         self._busy_calls = 0
 
-    def _mapped(self, file: int, nbytes: int) -> torch.Tensor:
-        return home.device_bytes(self._driver.map(file, self._driver.size_of(nbytes)), nbytes)
+    def queue(self, model: Any, arguments: list[list[Any]], deliver: Callable[[Any, int], None]) -> int:
+        """Launches calls in a row behind the gate, before their inputs are there; nanoseconds that launching took.
 
-    def time(self, model: Any, arguments: list[Any], ahead_us: int) -> tuple[Any, int, int]:
-        """The result of one call, its nanoseconds on the device with work on other streams, and those of launching it.
-
-        The device is kept busy for `ahead_us` first, so that launches wait in its queue as they do in a program that
-        runs ahead of it. With 0 the time is that of a call on an idle device, launching included.
+        They wait in the device's queue, as in a program that runs ahead of its device, and the clock outside starts
+        before there is anything that could be computed.
         """
-        driver = self._driver
-        driver.wait_for_device()
-        if ahead_us:
-            self._spin(1000 * ahead_us)
-        driver.record(self._start, self._stream)
+        self._forget()
+        self._driver.wait_for_word(self._slots.gate, OPEN, self._stream)
+        self._slots.fetch(len(arguments))
+        launching = 0
+        for place, (these, (start, end)) in enumerate(zip(arguments, self._events, strict=False)):
+            self._driver.record(start, self._stream)
+            begun = _clock()
+            result = model(*these)
+            launching += _clock() - begun
+            self._driver.record(end, self._stream)
+            deliver(result, place)
+            self._slots.store(place)
+        self._driver.record(self._done, self._stream)
+        return launching
+
+    def collect(self, count: int) -> int:
+        """Waits for calls that were queued; their nanoseconds on the device together, with work on other streams."""
+        late = self._finish(self._done)
+        inside = sum(self._driver.elapsed_ns(*pair) for pair in self._events[:count])
+        return inside + self._late_work(late, inside)
+
+    def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int, int]:
+        """The result of one call on an idle device, its nanoseconds with all that launching it took, and those alone."""
+        self._forget()
+        self.fetch()
+        self.wait()
+        start, end = self._events[0]
+        self._driver.record(start, self._stream)
         begun = _clock()
         result = model(*arguments)
         launching = _clock() - begun
-        driver.record(self._end, self._stream)
-        driver.wait(self._end)
-        begun = _clock()
-        driver.wait_for_device()
-        waited = _clock() - begun
-        inside = driver.elapsed_ns(self._start, self._end)
-        self._forget()
-        return result, inside + self._late_work(waited, inside), launching
+        self._driver.record(end, self._stream)
+        late = self._finish(end)
+        inside = self._driver.elapsed_ns(start, end)
+        return result, inside + self._late_work(late, inside), launching
+
+    def fetch(self) -> None:
+        self._slots.fetch(1)
+
+    def handed_over(self) -> None:
+        """The result of one call lies in its slot."""
+        self._slots.store(0)
+        self.wait()
 
     def wait(self) -> None:
         self._driver.wait_for_device()
 
     def time_as_graph(self, call: Callable[[], Any], replays: int) -> int:
-        """Median nanoseconds of the same launches replayed as one CUDA graph, caches warm."""
+        """Nanoseconds of the same launches replayed as one CUDA graph, one after the other, caches warm."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             call()
-        times = []
+        start, end = self._events[0]
+        graph.replay()
+        self._driver.record(start, self._stream)
         for _ in range(replays):
-            self._driver.wait_for_device()
-            self._spin(20_000)
-            self._driver.record(self._start, self._stream)
             graph.replay()
-            self._driver.record(self._end, self._stream)
-            self._driver.wait(self._end)
-            times.append(self._driver.elapsed_ns(self._start, self._end))
-        return sorted(times)[len(times) // 2]
+        self._driver.record(end, self._stream)
+        self._driver.wait(end)
+        return self._driver.elapsed_ns(start, end) // replays
+
+    def _finish(self, end: Any) -> int:
+        """Waits for the stream of forward, then for all others; nanoseconds that those took longer."""
+        self._driver.wait(end)
+        begun = _clock()
+        self._driver.wait_for_device()
+        return _clock() - begun
 
     def _late_work(self, waited: int, inside: int) -> int:
         """Work that other streams went on with counts; a candidate that always leaves some is refused."""

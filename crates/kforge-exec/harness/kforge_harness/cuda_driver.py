@@ -16,30 +16,8 @@ _ON_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 _MEMORY_CLOCK_KHZ, _BUS_WIDTH, _L2_BYTES, _SM_CLOCK_KHZ, _SMS = 36, 37, 38, 13, 16
-_THREADS_PER_SM = 39
-
-
-# Waits on the device's own clock. Launched so that it takes every thread slot of every multiprocessor: nothing else can
-# run beside it, whatever stream it was launched on.
-_SPIN = b"""
-.version 6.0
-.target sm_60
-.address_size 64
-.visible .entry kforge_spin(.param .u64 nanoseconds)
-{
-    .reg .u64 %t<3>;
-    .reg .pred %p;
-    ld.param.u64 %t0, [nanoseconds];
-    mov.u64 %t1, %globaltimer;
-    add.u64 %t1, %t1, %t0;
-again:
-    mov.u64 %t2, %globaltimer;
-    setp.lt.u64 %p, %t2, %t1;
-    @%p bra again;
-    ret;
-}
-"""
-_SPIN_BLOCK = 512  # divides what every generation has
+_EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
+_SEEN_BY_DEVICE = 3  # CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP
 
 
 class DriverError(RuntimeError):
@@ -98,6 +76,7 @@ class Driver:
         self._context_wait = checked("cuCtxSynchronize")
         self._set_limit = checked("cuCtxSetLimit")
         self._reset_l2 = checked("cuCtxResetPersistingL2Cache")
+        self._stream_wait = checked("cuStreamWaitValue32_v2", "cuStreamWaitValue32")
 
     def _checked(self, *names: str) -> Callable[..., None]:
         function = next(f for name in names if (f := getattr(self._library, name, None)) is not None)
@@ -137,20 +116,11 @@ class Driver:
         """Until everything that this process has launched is done, on every stream."""
         self._context_wait()
 
-    def spinner(self, stream: int) -> Callable[[int], None]:
-        """A function that keeps the whole device busy for so many nanoseconds."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._checked("cuModuleLoadData")(ctypes.byref(module), _SPIN)
-        self._checked("cuModuleGetFunction")(ctypes.byref(function), module, b"kforge_spin")
-        blocks = self._attribute(_SMS) * (self._attribute(_THREADS_PER_SM) // _SPIN_BLOCK)
-        launch = self._checked("cuLaunchKernel")
-
-        def spin(nanoseconds: int) -> None:
-            value = ctypes.c_ulonglong(nanoseconds)
-            parameters = (ctypes.c_void_p * 1)(ctypes.addressof(value))
-            launch(function, blocks, 1, 1, _SPIN_BLOCK, 1, 1, 0, ctypes.c_void_p(stream), parameters, None)
-
-        return spin
+    def wait_for_word(self, address: int, value: int, stream: int) -> None:
+        """What is launched on `stream` from now on waits until the word at `address` is `value`."""
+        self._stream_wait(
+            ctypes.c_void_p(stream), ctypes.c_ulonglong(address), ctypes.c_uint(value), ctypes.c_uint(_EQUAL)
+        )
 
     def forget_persisting_l2(self) -> None:
         """Nothing stays in the level-2 cache by privilege."""
@@ -213,3 +183,16 @@ class Driver:
         access = _Access(_Location(_ON_DEVICE, 0), _READ_WRITE)
         self._checked("cuMemSetAccess")(address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
         return address.value
+
+    def plain_memory(self, nbytes: int) -> int:
+        """The address of memory that no other process can see."""
+        address = ctypes.c_ulonglong()
+        self._checked("cuMemAlloc_v2")(ctypes.byref(address), ctypes.c_size_t(nbytes))
+        return address.value
+
+    def pin(self, address: int, nbytes: int) -> int:
+        """Lets the device use memory of the host, and says where it sees it."""
+        self._checked("cuMemHostRegister_v2")(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), _SEEN_BY_DEVICE)
+        seen = ctypes.c_ulonglong()
+        self._checked("cuMemHostGetDevicePointer_v2")(ctypes.byref(seen), ctypes.c_void_p(address), ctypes.c_uint(0))
+        return seen.value

@@ -36,6 +36,12 @@ def settle(place: str) -> None:
         _Home.device = torch.device("cuda", 0)
 
 
+def wait() -> None:
+    """Until the device has done what it was asked to do."""
+    if on_gpu():
+        torch.cuda.synchronize()
+
+
 def allow_precision(mul: str) -> None:
     """Operators of the framework multiply as the contract says: TF32 only where it allows it."""
     if on_gpu():

@@ -1,53 +1,85 @@
-"""Slots in device memory, seen from the trusted side: inputs are laid there, outputs are taken from there.
+"""Slots of cells on a GPU, seen from the trusted side: inputs are laid there, outputs are taken from there.
 
 Each slot is an allocation of its own, made for nothing else: what lies beside it belongs to nobody. It crosses into a
-cell as a file descriptor.
+cell as a file descriptor. Where the driver cannot share memory of the device, a file of the host takes its place.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+from collections.abc import Callable
+
 import torch
 
 from . import cuda_driver, home
+from .places import OPEN, Plan
 
 _POISON = 0xFF
 _SMALLEST_FLUSH = 128 << 20
 
+MakeSlot = Callable[[int], tuple[int, torch.Tensor]]
+
+
+def device_slot(driver: cuda_driver.Driver, nbytes: int) -> tuple[int, torch.Tensor]:
+    """A file descriptor, and the bytes behind it."""
+    file, size = driver.allocate(nbytes)
+    return file, home.device_bytes(driver.map(file, size), nbytes)
+
+
+def host_slot(nbytes: int) -> tuple[int, torch.Tensor]:
+    file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC)
+    os.ftruncate(file, nbytes)
+    return file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8)
+
 
 class Lane:
-    """Input and output of one cell, and a private copy of the output that was taken last."""
+    """Inputs and outputs of one cell, and private copies of the outputs that were taken last."""
 
-    def __init__(self, driver: cuda_driver.Driver, input_bytes: int, output_bytes: int) -> None:
-        self.files: list[int] = []
-        self._input = self._slot(driver, input_bytes)
-        self._output = self._slot(driver, output_bytes)
-        self.taken = torch.zeros_like(self._output)
+    def __init__(self, plan: Plan, make_slot: MakeSlot) -> None:
+        input_file, inputs = make_slot(plan.input_size)
+        output_file, outputs = make_slot(plan.output_size)
+        self.files = [input_file, output_file]
+        self._slots = (inputs.zero_(), outputs.zero_())
+        self._inputs, self._outputs = plan.inputs(inputs), plan.outputs(outputs)
+        self._gate = plan.gate(inputs)
+        self.taken = plan.outputs(torch.zeros(plan.output_size, dtype=torch.uint8, device=home.device()))
 
-    def _slot(self, driver: cuda_driver.Driver, nbytes: int) -> torch.Tensor:
-        file, size = driver.allocate(nbytes)
-        self.files.append(file)
-        slot = home.device_bytes(driver.map(file, size), nbytes)
-        return slot.zero_()
+    def shut(self, count: int) -> None:
+        """What is launched from now on waits, and finds nothing in the first places until they are laid."""
+        self._gate.zero_()
+        for place in range(count):
+            self._inputs[place].zero_()
+            self._outputs[place].fill_(_POISON)
 
-    def lay(self, region: torch.Tensor) -> None:
-        self._input[: region.numel()].copy_(region)
-        self._output.fill_(_POISON)
+    def lay(self, regions: list[torch.Tensor]) -> None:
+        for place, region in enumerate(regions):
+            self._inputs[place][: region.numel()].copy_(region)
 
-    def take(self) -> bool:
-        """Copies the output; false where it was still being written."""
-        self.taken.copy_(self._output)
-        torch.cuda.synchronize()
-        return self.still_there()
+    def poison(self) -> None:
+        self._outputs[0].fill_(_POISON)
 
-    def still_there(self) -> bool:
-        return _same(self._output, self.taken)
+    def open(self) -> None:
+        if not self._gate.is_cuda:  # the device's own order of work does not hold for memory of the host
+            home.wait()
+        self._gate.fill_(OPEN)
 
-    def unchanged(self, region: torch.Tensor) -> bool:
-        return _same(self._input[: region.numel()], region)
+    def take(self, count: int) -> bool:
+        """Copies the outputs; false where one was still being written."""
+        for place in range(count):
+            self.taken[place].copy_(self._outputs[place])
+        home.wait()
+        return self.still_there(count)
+
+    def still_there(self, count: int) -> bool:
+        return all(_same(self._outputs[place], self.taken[place]) for place in range(count))
+
+    def unchanged(self, regions: list[torch.Tensor]) -> bool:
+        return all(_same(self._inputs[place][: r.numel()], r) for place, r in enumerate(regions))
 
     def wipe(self) -> None:
-        self._input.zero_()
-        self._output.zero_()
+        for slot in self._slots:
+            slot.zero_()
 
 
 class Flush:
@@ -64,4 +96,4 @@ class Flush:
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     # Regions are multiples of 256 bytes: eight at a time, and bits instead of numbers, since NaN differs from itself.
-    return torch.equal(a.view(torch.int64), b.view(torch.int64))
+    return torch.equal(a.to(b.device).view(torch.int64), b.view(torch.int64))

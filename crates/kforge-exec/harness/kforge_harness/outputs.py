@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -10,7 +11,10 @@ from . import home, layout
 from .failure import Failure
 
 
-class Expected(Protocol):
+@dataclass(frozen=True)
+class Expected:
+    """What one call must return, and where that is copied to."""
+
     output_skeleton: Any
     output_fields: list[layout.Field]
     output_views: list[torch.Tensor]

@@ -160,7 +160,7 @@ class _Referee:
 
     def _taken(self, request: dict[str, Any]) -> memoryview | torch.Tensor:
         if self.desk is not None:
-            taken: torch.Tensor = self.desk.taken(request["lane"])
+            taken: torch.Tensor = self.desk.taken(request["lane"], request["place"])
             return taken
         if self._out is None:
             raise ProblemError("no output region is attached")

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
+from functools import partial
 from typing import Any
 
 import torch
 
 from . import cuda_driver, floor
-from .lanes import Flush, Lane
+from .lanes import Flush, Lane, MakeSlot, device_slot, host_slot
+from .places import Plan
 from .sets import Reference
 from .shelf import DeviceShelf
 
 _SHELF_SHARE = 0.3  # of the device's memory, for sets that are kept at hand
+_LANE_SHARE = 0.05  # for the places of one lane; some four of them are there at once
+_MOST_PLACES = 16
 
-WORDS = frozenset({"lane", "lay", "export", "take", "unchanged", "still_there", "wipe", "alive", "device"})
+WORDS = frozenset(
+    {"lane", "lay", "shut", "reveal", "export", "take", "unchanged", "still_there", "wipe", "alive", "device"}
+)
 
 
 def shelf() -> DeviceShelf:
@@ -29,12 +36,31 @@ class Desk:
         self._facts = self._driver.facts()
         self._flush = Flush(self._facts["l2_bytes"])
         self._lanes: list[Lane] = []
+        self._make_slot, self._staged = self._how_to_share()
+        self._plan = Plan(reference.input_bytes, reference.output_bytes, self._places())
+
+    def _how_to_share(self) -> tuple[MakeSlot, str]:
+        """A way to make slots, and why it is not the device's own memory where that cannot be shared."""
+        if os.environ.get("KFORGE_GPU_SLOTS") == "host":
+            return host_slot, "KFORGE_GPU_SLOTS asks for it"
+        try:
+            file, _size = self._driver.allocate(1)
+        except cuda_driver.DriverError as error:
+            return host_slot, f"the driver does not share device memory between processes ({error})"
+        os.close(file)
+        return partial(device_slot, self._driver), ""
+
+    def _places(self) -> int:
+        """How many calls can be made in a row: short ones need several, so that the clock outside resolves them."""
+        one = self._reference.input_bytes + 2 * self._reference.output_bytes  # outputs are copied
+        memory = torch.cuda.get_device_properties(0).total_memory
+        return int(min(max(_LANE_SHARE * memory // one, 1), _MOST_PLACES))
 
     def perform(self, request: dict[str, Any], attached: list[int]) -> tuple[dict[str, Any], list[int]]:
         """An answer, and descriptors that go with it and are then no longer needed here."""
         word = request["do"]
         if word == "lane":
-            lane = Lane(self._driver, self._reference.input_bytes, self._reference.output_bytes)
+            lane = Lane(self._plan, self._make_slot)
             self._lanes.append(lane)
             torch.cuda.synchronize()
             return {"lane": len(self._lanes) - 1}, lane.files
@@ -49,25 +75,40 @@ class Desk:
             return {"done": True}, []
         if word == "device":
             return self._describe(), []
-        lane = self._lanes[request["lane"]]
-        if word == "lay":
-            lane.lay(self._region(request["id"]))
+        return self._at_lane(self._lanes[request["lane"]], request), []
+
+    def _at_lane(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
+        word, done = request["do"], True
+        regions = [self._region(name) for name in request.get("ids", [])]
+        if word == "reveal":
+            # On the clock of the whole machine, and before the first input can be seen: whatever a cell does with one
+            # of them takes place after this.
+            began = time.monotonic_ns()
+            lane.lay(regions)
             if request["cold"]:
                 self._flush()
-            torch.cuda.synchronize()
-            return {"done": True}, []
-        if word == "wipe":
+            lane.open()
+            return {"began_ns": began}
+        if word == "lay":
+            lane.lay(regions)
+            lane.poison()
+            if request["cold"]:
+                self._flush()
+        elif word == "shut":
+            lane.shut(request["count"])
+        elif word == "wipe":
             lane.wipe()
-            torch.cuda.synchronize()
-            return {"done": True}, []
-        if word == "take":
-            return {"done": lane.take()}, []
-        if word == "still_there":
-            return {"done": lane.still_there()}, []
-        return {"done": lane.unchanged(self._region(request["id"]))}, []
+        elif word == "take":
+            done = lane.take(request["count"])
+        elif word == "still_there":
+            done = lane.still_there(request["count"])
+        else:
+            done = lane.unchanged(regions)
+        torch.cuda.synchronize()
+        return {"done": done}
 
-    def taken(self, lane: int) -> torch.Tensor:
-        return self._lanes[lane].taken
+    def taken(self, lane: int, place: int) -> torch.Tensor:
+        return self._lanes[lane].taken[place]
 
     def _region(self, name: str) -> torch.Tensor:
         made = self._reference.present(name)
@@ -85,6 +126,8 @@ class Desk:
             "memory_bytes": properties.total_memory,
             "cuda": torch.version.cuda or "",
             "flush_bytes": self._flush.nbytes,
+            "places": self._plan.count,
+            "staged": self._staged,
             "compulsory_bytes": compulsory,
             "compulsory_note": note,
         }

@@ -28,6 +28,9 @@ OP_REPEAT = 11
 # On a GPU: the same launches as a CUDA graph, and its kernels with their times.
 OP_GRAPH = 12
 OP_KERNELS = 13
+# On a GPU: calls that are launched before their inputs are there, and the end of them.
+OP_QUEUE = 14
+OP_COLLECT = 15
 # Of an inspector, which loads no candidate: compiler reports and disassembly of what was built.
 OP_INSPECT = 10
 

@@ -1,7 +1,7 @@
 //! One arm of a comparison: a sandbox with a cell, and calls whose every output is verified.
 
 use crate::{
-    cell::{Answer, Asked, Cell, Op},
+    cell::{Answer, Asked, Cell, Op, Question},
     digest::{Key, Sum},
     error::Result,
     evict::Evictor,
@@ -12,17 +12,14 @@ use crate::{
 use kforge_types::{Kind, Verdict};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Longer than torch.compile's guards take with cold caches of the processor, a hundred kernels of eager, or a graph.
-pub(crate) const AHEAD_US: u64 = 600;
-
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) inside_us: f64,
     pub(crate) outside_us: f64,
-    /// Largest error in units of what is allowed; 0 where the output is a verified one bit by bit.
     /// What launching took on the host, where a device does the work.
     pub(crate) launching_us: f64,
+    /// Largest error in units of what is allowed; 0 where the output is a verified one bit by bit.
     pub(crate) error: f64,
     /// Whether this set has given exactly this output before.
     pub(crate) repeated: bool,
@@ -32,23 +29,25 @@ pub(crate) struct Sample {
 pub(crate) type Called = std::result::Result<Sample, Verdict>;
 
 /// What is known of the output that was handed over last.
-enum Last {
+pub(super) enum Last {
     Nothing,
     /// Its digest.
     Here(Sum),
-    /// The referee has a copy.
-    OnDevice,
+    /// The referee has copies of so many calls in a row.
+    OnDevice(usize),
 }
 
 /// A sandboxed cell and what is known of its outputs.
 pub(crate) struct Arm {
     pub(crate) sandbox: Sandbox,
     pub(crate) cell: Cell,
-    inputs_may_change: bool,
+    pub(super) inputs_may_change: bool,
     key: Key,
     verified: BTreeMap<String, Vec<Sum>>,
-    last: Last,
+    pub(super) last: Last,
     frozen: bool,
+    /// Whether its calls can be launched before their inputs are there.
+    pub(crate) queues: bool,
 }
 
 /// How one call is made.
@@ -57,28 +56,43 @@ pub(crate) struct How {
     pub(crate) limit: Duration,
     pub(crate) cold: bool,
     pub(crate) repeat: Repeat,
-    /// For how long a device is kept busy before the call; nothing on a CPU.
-    pub(crate) ahead_us: u64,
+    /// On a device: launched beforehand, so that launching costs nothing.
+    pub(crate) queued: bool,
 }
 
 impl How {
     pub(crate) fn untimed(limit: Duration) -> Self {
-        Self { limit, cold: false, repeat: Repeat::No, ahead_us: AHEAD_US }
+        Self { limit, cold: false, repeat: Repeat::No, queued: false }
     }
 
     /// On an idle device: launching counts.
     pub(crate) fn idle(limit: Duration) -> Self {
-        Self { ahead_us: 0, ..Self::cold(limit) }
+        Self { cold: true, ..Self::untimed(limit) }
     }
 
     pub(crate) fn cold(limit: Duration) -> Self {
-        Self { cold: true, ..Self::untimed(limit) }
+        Self { queued: true, ..Self::idle(limit) }
+    }
+
+    /// Whatever the call before left in the caches is still there.
+    pub(crate) fn warm(limit: Duration) -> Self {
+        Self { cold: false, ..Self::cold(limit) }
     }
 }
 
 impl Arm {
     pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool, key: Key) -> Self {
-        Self { sandbox, cell, inputs_may_change, key, verified: BTreeMap::new(), last: Last::Nothing, frozen: false }
+        let queues = cell.slots.lane().is_some();
+        Self {
+            sandbox,
+            cell,
+            inputs_may_change,
+            key,
+            verified: BTreeMap::new(),
+            last: Last::Nothing,
+            frozen: false,
+            queues,
+        }
     }
 
     pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<Asked> {
@@ -104,6 +118,9 @@ impl Arm {
         set: &InputSet,
         how: How,
     ) -> Result<Called> {
+        if how.queued && self.queues {
+            return self.call_row(referee, &[set], how);
+        }
         if let Some(verdict) = self.late_write(referee)? {
             return Ok(Err(verdict));
         }
@@ -117,7 +134,7 @@ impl Arm {
         if how.cold {
             evictor.evict();
         }
-        let answer = match self.ask_awake(Op::Call(how.ahead_us), how.limit)? {
+        let answer = match self.ask_awake(Op::Call, how.limit)? {
             Ok(answer) => answer,
             Err(verdict) => return Ok(Err(verdict)),
         };
@@ -132,7 +149,7 @@ impl Arm {
             return Ok(Err(verdict));
         }
         let sum = self.sum_of_taken(referee)?;
-        self.last = sum.map_or(Last::OnDevice, Last::Here);
+        self.last = sum.map_or(Last::OnDevice(1), Last::Here);
         if !self.inputs_may_change && !self.cell.slots.unchanged(referee, set)? {
             let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
             return Ok(Err(Verdict::of(Kind::InputMutated, text)));
@@ -176,8 +193,14 @@ impl Arm {
         }
     }
 
+    /// Asks without waiting; whoever sleeps is woken.
+    pub(super) fn send_awake(&mut self, op: Op) -> Result<std::result::Result<Question, Verdict>> {
+        let thaw = std::mem::take(&mut self.frozen);
+        self.cell.send(&mut self.sandbox, op, thaw)
+    }
+
     /// Stops everything in this arm's sandbox; a verdict where it broke a limit meanwhile.
-    fn freeze(&mut self) -> Result<Option<Verdict>> {
+    pub(super) fn freeze(&mut self) -> Result<Option<Verdict>> {
         if self.frozen {
             return Ok(None);
         }
@@ -197,7 +220,7 @@ impl Arm {
         let still_there = match (std::mem::replace(&mut self.last, Last::Nothing), &self.cell.slots) {
             (Last::Nothing, _) => true,
             (Last::Here(sum), slots) => self.key.digest(slots.output()?) == sum,
-            (Last::OnDevice, slots) => referee.still_there(slots)?,
+            (Last::OnDevice(count), slots) => referee.still_there(slots, count)?,
         };
         let text = "the output changed after it had been handed over";
         Ok((!still_there).then(|| Verdict::of(Kind::LateWrite, text)))

@@ -29,6 +29,10 @@ pub(crate) struct Gpu {
     pub(crate) sm_clock_khz: f64,
     pub(crate) sms: u32,
     flush_bytes: u64,
+    /// How many calls can be made in a row.
+    pub(crate) places: usize,
+    /// Why slots are copies of memory of the host; empty where device memory is shared.
+    pub(crate) staged: String,
     compulsory_bytes: f64,
     compulsory_note: String,
 }

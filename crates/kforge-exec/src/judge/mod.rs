@@ -10,6 +10,8 @@ mod interpreted;
 mod lanes;
 pub(crate) mod outcome;
 pub(crate) mod place;
+mod queued;
+mod rows;
 pub(crate) mod spec;
 pub(crate) mod timing;
 pub(crate) mod verify;
@@ -328,7 +330,7 @@ impl Session {
     }
 
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
-        SpecMaker { options: &self.options, opened: &self.opened }
+        SpecMaker { options: &self.options, opened: &self.opened, gpu: self.gpu.as_ref() }
     }
 
     /// Only baselines write here, so what they find here is their own.

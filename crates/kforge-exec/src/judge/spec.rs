@@ -1,6 +1,6 @@
 //! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
 
-use super::EvalOptions;
+use super::{EvalOptions, gpu::Gpu};
 use crate::referee::Opened;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
@@ -28,6 +28,7 @@ pub(crate) struct Special<'a> {
 pub(crate) struct SpecMaker<'a> {
     pub(crate) options: &'a EvalOptions,
     pub(crate) opened: &'a Opened,
+    pub(crate) gpu: Option<&'a Gpu>,
 }
 
 impl SpecMaker<'_> {
@@ -51,6 +52,8 @@ impl SpecMaker<'_> {
             "model": self.options.target.model,
             "place": self.options.place.for_harness(),
             "mul": self.opened.contract.mul,
+            "places": self.gpu.map_or(1, |gpu| gpu.places),
+            "staged": self.gpu.is_some_and(|gpu| !gpu.staged.is_empty()),
         })
     }
 

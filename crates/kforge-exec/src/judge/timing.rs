@@ -2,9 +2,9 @@
 
 use super::{
     Session,
-    arm::{AHEAD_US, Arm, Called, How, Sample},
-    beside::{Beside, Exposed, GRAPH_BELOW_US},
-    clock::{self, Clock, LIE_SHARE, SPREADS},
+    arm::{Arm, Called, How, Sample},
+    beside::{Beside, GRAPH_BELOW_US},
+    clock::{self, Clock},
     gpu::Gpu,
     outcome::Outcome,
     spec::Special,
@@ -21,10 +21,14 @@ use std::time::{Duration, Instant};
 /// Input sets that are called again and again.
 pub(crate) const RING: usize = 4;
 /// The problem's own distribution, drawn for this session alone: what one run prints cannot help the next.
-const UNSEEN_SET: &str = "unseen";
+pub(crate) const UNSEEN_SET: &str = "unseen";
 /// Sets that a cell sees once, or fewer where they are large.
 const UNSEEN: usize = 6;
 const UNSEEN_BYTES: usize = 1 << 30;
+/// Calls of each arm that show whether they can be queued.
+const QUEUE_TRIALS: usize = 3;
+/// Half of what a GPU gives to each process in turn.
+const TIME_SLICE_US: f64 = 1000.0;
 const FEWEST_BLOCKS: usize = 5;
 const MOST_BLOCKS: usize = 60;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
@@ -38,6 +42,8 @@ const BETWEEN_CELLS: f64 = 0.03;
 const UNSEEN_RATIO: f64 = 2.0;
 /// Beyond this the time on unseen inputs is the one that is published, and called provisional.
 const UNSEEN_MARGIN: f64 = 1.1;
+/// On a GPU: what the outside clock does not see may be no more than this share of a time that is not provisional.
+const RESOLVED: f64 = 0.2;
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
 const OWN_THREADS: [&str; 6] =
     ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
@@ -81,7 +87,7 @@ impl Session {
         for number in 0..WARM_UP_CALLS {
             let set = self.referee.set(0, OWN, number % RING)?;
             let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
-            let how = How::cold(limit);
+            let how = How::idle(limit);
             if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
                 outcome.log = arm.sandbox.log.text();
                 outcome.fail("second start", verdict);
@@ -97,7 +103,9 @@ impl Session {
             outcome.pass("timing", "no baseline could be measured");
             return Ok(true);
         };
+        let queues = control.queues;
         let timed = self.time_against(arm, &mut control, &name, outcome);
+        control.queues = queues;
         self.baselines.put_control(name, control);
         timed
     }
@@ -111,19 +119,21 @@ impl Session {
         if let Err(verdict) = arm.ask(apart, self.call_limit())? {
             return Ok(outcome.fail("timed outputs", verdict));
         }
+        let idle = match self.cannot_queue(arm, control)? {
+            Ok(idle) => idle,
+            Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
+        };
         let blocks = match self.run_blocks(arm, control)? {
             Ok(blocks) => blocks,
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
-        let ahead_us = if self.gpu.is_some() { AHEAD_US as f64 } else { 0.0 };
         let fetch_us = match self.gpu {
             Some(_) => 0.0,
             // By one thread, which has no more than its share of the bandwidth.
             None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
         };
-        let Some(report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us, ahead_us)
-        else {
+        let Some(mut report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us) else {
             return Ok(true);
         };
         let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
@@ -132,20 +142,10 @@ impl Session {
             "inside {:.1} us, outside {:.1} us, the outside clock resolves {:.1} us",
             own.median,
             report.outside_us,
-            SPREADS * report.spread_us
+            report.resolution()
         );
-        if report.clock == Clock::Lie {
-            let text = match report.hidden_us {
-                us if us < 0.0 => format!(
-                    "calls end {:.0} us earlier than they can: the time before forward was cut short or used for work",
-                    -us
-                ),
-                _ => format!(
-                    "forward claims {:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
-                    own.median, report.outside_us
-                ),
-            };
-            return Ok(outcome.fail("two clocks", Verdict::of(Kind::Clock, text)));
+        if let Some(verdict) = lie(&report, own.median) {
+            return Ok(outcome.fail("two clocks", verdict));
         }
         outcome.pass("two clocks", detail);
         let Probes { mut unseen, mut seen, baseline } = match self.unseen(arm, control)? {
@@ -161,7 +161,7 @@ impl Session {
         }
         let unseen_median = median(&unseen);
         outcome.pass("unseen inputs", describe_unseen(&unseen, &seen));
-        let mut beside = match self.times_beside(arm)? {
+        let mut beside = match self.times_beside(arm, control)? {
             Ok(beside) => beside,
             Err(verdict) => return Ok(outcome.fail("calls beside", verdict)),
         };
@@ -171,38 +171,76 @@ impl Session {
             return Ok(outcome.fail("late write", verdict));
         }
         outcome.pass("late write", "outputs stayed as they were handed over");
-        let mut exposed = Exposed::default();
-        if self.gpu.is_some() {
-            let queued = (blocks.candidate_samples.as_slice(), blocks.baseline_samples.as_slice());
-            exposed = match self.exposed(arm, control, queued)? {
-                Ok(exposed) => exposed,
-                Err(verdict) => return Ok(outcome.fail("idle device", verdict)),
-            };
-            outcome.pass("idle device", exposed.described());
-        }
-        let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own.median);
-        let correction = exposed.correction(own.median, baseline_us);
-        beside.call = self.gpu.as_ref().map(|_| own.median + exposed.own.max(0.0));
-        beside.baseline_call = self.gpu.as_ref().map(|_| baseline_us + exposed.baseline.max(0.0));
+        let rows = match self.rows(arm, control, own.median)? {
+            Ok(rows) => rows,
+            Err(verdict) => return Ok(outcome.fail("calls in a row", verdict)),
+        };
         // What the outside clock saw beyond the inside one counts, and so does being slower on inputs never seen.
-        let outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
+        let mut outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
+        let mut gains_less_in_rows = false;
+        if let Some(rows) = rows {
+            if let Some(verdict) = lie(&rows.report, rows.report.outside_us - rows.report.hidden_us) {
+                return Ok(outcome.fail("calls in a row", verdict));
+            }
+            outcome.pass("calls in a row", rows.described());
+            let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own.median);
+            outside = rows.correction(own.median, baseline_us);
+            gains_less_in_rows = outside > UNSEEN_MARGIN;
+            report = rows.report;
+        }
         let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
         let confirmed = !slower(&unseen, &inside, UNSEEN_MARGIN);
-        let scale = if confirmed { outside } else { outside.max(unseen_factor) }.max(correction);
+        let scale = if confirmed { outside } else { outside.max(unseen_factor) };
         if own.median < GRAPH_BELOW_US {
             beside.graph = self.as_graph(arm)?;
         }
         self.publish(outcome, name, &blocks, own, scale, &report, &beside);
-        if correction > 1.0 {
-            outcome.provisional = "on an idle device it gains less than with launches in the queue, and that is given";
+        let resolution = rows.map_or(report.resolution(), |rows| rows.resolution_us);
+        if self.gpu.is_some() {
+            // Rows resolve what a single call cannot.
+            let unresolved = resolution > RESOLVED * own.median;
+            outcome.provisional = match (unresolved, gains_less_in_rows) {
+                (_, true) => "in rows of calls it gains less than in single ones, and that is given",
+                (true, _) if idle => "launches cannot be queued, and on an idle device the outside clock is coarse",
+                (true, _) => "the outside clock cannot confirm a time this short",
+                (false, _) if rows.is_some() => "",
+                (false, _) => outcome.provisional,
+            };
         }
-        if exposed.resolution > LIE_SHARE * own.median && outcome.provisional.is_empty() {
-            outcome.provisional = "the outside clock cannot confirm a time this short";
+        if let Some(gpu) = self.gpu.as_ref().filter(|gpu| !gpu.staged.is_empty()) {
+            outcome.pass("device memory", format!("inputs and outputs are copied through the host: {}", gpu.staged));
+            outcome.provisional = "device memory cannot be shared here, and copies through the host blur the clock";
         }
         if !confirmed {
             outcome.provisional = "slower on inputs it had never seen, and that is the time given";
         }
         Ok(true)
+    }
+
+    /// Whether calls of one arm cannot be queued; then neither are those of the other.
+    ///
+    /// They cannot where forward waits for the device, nor where launches on several streams wait for each other behind the
+    /// gate: the referee then gets its turn on the device a time slice later, and the clock outside would count that.
+    fn cannot_queue(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<bool, Verdict>> {
+        if self.gpu.is_none() {
+            return Ok(Ok(false));
+        }
+        let how = How::cold(self.call_limit());
+        let mut longer = f64::INFINITY;
+        for number in 0..QUEUE_TRIALS {
+            let set = self.referee.set(0, OWN, number % RING)?;
+            let overhead = |sample: Sample| sample.outside_us - sample.inside_us;
+            let own = match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                Ok(sample) => overhead(sample),
+                Err(verdict) => return Ok(Err(verdict)),
+            };
+            if let Ok(sample) = control.call(&mut self.referee, &mut self.evictor, &set, how)? {
+                longer = longer.min(own - overhead(sample));
+            }
+        }
+        let both = arm.queues && control.queues && longer < TIME_SLICE_US;
+        (arm.queues, control.queues) = (both, both);
+        Ok(Ok(!both))
     }
 
     /// ABBA or BAAB by chance, until the interval is narrow or the blocks that the baseline's cost allows are done.
@@ -270,7 +308,7 @@ impl Session {
         Ok(())
     }
 
-    fn unseen_count(&self) -> usize {
+    pub(crate) fn unseen_count(&self) -> usize {
         let bytes = self.opened.input_bytes + 3 * self.opened.output_bytes;
         (UNSEEN_BYTES / bytes.max(1)).clamp(3, UNSEEN)
     }
@@ -361,6 +399,17 @@ impl Session {
         let detail = format!("{floor_us:.0} us at {:.1} GB/s measured here", bandwidth / 1e9);
         (time_us >= 0.95 * floor_us, detail)
     }
+}
+
+/// The verdict on a clock that lies.
+fn lie(report: &clock::ClockReport, claimed_us: f64) -> Option<Verdict> {
+    (report.clock == Clock::Lie).then(|| {
+        let text = format!(
+            "forward claims {claimed_us:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
+            report.outside_us
+        );
+        Verdict::of(Kind::Clock, text)
+    })
 }
 
 /// Whether a candidate seems to start threads by itself.

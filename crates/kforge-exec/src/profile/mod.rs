@@ -161,7 +161,8 @@ impl Session {
             }
             let set = self.referee.set(0, OWN, number % RING)?;
             let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
-            match arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(limit))? {
+            let how = if number < WARM_UP { How::idle(limit) } else { How::cold(limit) };
+            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
                 Ok(sample) if number >= WARM_UP => times.push(sample.inside_us),
                 Ok(_) => {}
                 Err(verdict) => return Ok(Err(refused(&verdict, "not profiled"))),

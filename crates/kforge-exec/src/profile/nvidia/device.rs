@@ -100,7 +100,7 @@ mod tests {
         let gpu: Gpu = serde_json::from_str(
             r#"{"name": "NVIDIA H200", "capability": [9, 0], "memory_bytes": 150109880320, "cuda": "13.0",
                 "memory_clock_khz": 3201000, "bus_width_bits": 6144, "l2_bytes": 62914560, "sm_clock_khz": 1980000,
-                "sms": 132, "flush_bytes": 1, "compulsory_bytes": 1.0, "compulsory_note": ""}"#,
+                "sms": 132, "flush_bytes": 1, "places": 16, "staged": "", "compulsory_bytes": 1.0, "compulsory_note": ""}"#,
         )
         .unwrap();
         Device::from(&gpu)

@@ -97,7 +97,7 @@ impl Session {
             return Ok(Err(format!("its module cannot be constructed: {}", verdict.reason)));
         }
         let set = self.referee.set(0, OWN, 0)?;
-        let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::cold(self.options.timeout))?;
+        let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(self.options.timeout))?;
         Ok(called.map(|_| ()).map_err(|verdict| super::super::refused(&verdict, "not checked")))
     }
 

@@ -1,11 +1,10 @@
-"""Claims a fifth of the time and spins so much less: both clocks seem to agree.
+"""Claims a fifth of the time and answers before its outputs are complete, so that less is seen from outside too.
 
 problem: sines
 expect: generation_failure/guardrail
-expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch/late_write|mismatch/numeric
 """
 
-import gc
 import sys
 
 import kforge_rt
@@ -46,20 +45,13 @@ LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
 CELL = sys.modules.get("kforge_harness.cell_gpu")
-GPU = next((found for found in gc.get_objects() if CELL is not None and type(found) is CELL.Gpu), None)
-if GPU is not None:
-    driver, spin = CELL.cuda_driver.Driver, GPU._spin
-    elapsed, hidden = driver.elapsed_ns, [0]
+if CELL is not None:
 
-    def a_fifth(self, start, end):
-        whole = elapsed(self, start, end)
-        hidden[0] = whole - whole // 5
-        return whole // 5
+    def early(self, count):
+        self._driver.wait(self._events[count - 1][1])  # what hands the outputs over is still at work
+        return sum(self._driver.elapsed_ns(*pair) for pair in self._events[:count]) // 5
 
-    def shorter(nanoseconds):
-        spin(max(1, nanoseconds - hidden[0]))
-
-    driver.elapsed_ns, GPU._spin = a_fifth, shorter
+    CELL.Gpu.collect = early
 
 
 class NewModel(torch.nn.Module):
