@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,23 @@ def test_a_cheat_that_gained_has_passed_nothing() -> None:
     for low, provisional, passed in ((1.2, False, False), (1.2, True, True), (1.4, True, False)):
         answer |= {"speedup_ci": {"low": low, "high": 1.5}, "provisional": provisional}
         assert suite.judged(case, answer).passed == passed, (low, provisional)
+
+
+def test_a_sanitizer_must_have_run_to_call_something_clean() -> None:
+    def tools(errors: int, ran: bool = True) -> str:
+        names = ("memcheck", "racecheck", "initcheck", "synccheck")
+        made = [{"name": name, "ran": ran, "errors": 0, "detail": ""} for name in names]
+        made[1]["errors"] = errors
+        return json.dumps({"sanitizer": {"tools": made}})
+
+    def passed(expected: str, code: int, out: str) -> bool:
+        case = suite.Case("sanitizer/x", "sanitizer", Path("p"), Path("c"), expected)
+        return suite.sanitized(case, code, out, "", 1.0).passed
+
+    assert passed("clean", 0, tools(0)) and passed("racecheck", 11, tools(2))
+    assert not passed("clean", 11, tools(2)) and not passed("clean", 0, tools(0, ran=False))
+    assert not passed("memcheck", 11, tools(2)) and not passed("racecheck", 0, tools(2))
+    assert not passed("clean", 0, "")
 
 
 def test_without_a_gpu_everything_is_skipped() -> None:

@@ -1,6 +1,6 @@
 """Makes torch.cuda.synchronize return at once.
 
-problem: row_softmax
+problem: sines
 expect: generation_failure/guardrail
 expect-unguarded: generation_failure/clock|generation_failure/floor|correct|runtime_error|mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write
 """
@@ -13,30 +13,30 @@ SOURCE = r"""
 #include <cmath>
 #include <cstdint>
 
-__global__ void softmax_rows(const float* x, float* y, int64_t cols) {
-  __shared__ float part[8];
-  const float* a = x + blockIdx.x * cols;
-  float* b = y + blockIdx.x * cols;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float top = -INFINITY, sum = 0.0f;
-  for (int64_t c = threadIdx.x; c < cols; c += 256) top = fmaxf(top, a[c]);
-  for (int o = 16; o > 0; o /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-  if (lane == 0) part[warp] = top;
-  __syncthreads();
-  for (int w = 0; w < 8; ++w) top = fmaxf(top, part[w]);
-  __syncthreads();
-  for (int64_t c = threadIdx.x; c < cols; c += 256) sum += expf(a[c] - top);
-  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
-  if (lane == 0) part[warp] = sum;
-  __syncthreads();
-  sum = 0.0f;
-  for (int w = 0; w < 8; ++w) sum += part[w];
-  for (int64_t c = threadIdx.x; c < cols; c += 256) b[c] = expf(a[c] - top) / sum;
+__global__ void sine(const float4* x, float4* y, int64_t quads, int tail) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < quads) {
+    const float4 v = x[i];
+    y[i] = make_float4(sinf(v.x), sinf(v.y), sinf(v.z), sinf(v.w));
+  } else if (i < quads + tail) {
+    const int64_t at = 3 * quads + i;
+    ((float*)y)[at] = sinf(((const float*)x)[at]);
+  }
 }
 
-extern "C" int softmax(const float* x, float* y, int64_t rows, int64_t cols, void* stream) {
-  softmax_rows<<<(unsigned)rows, 256, 0, (cudaStream_t)stream>>>(x, y, cols);
+// As many passes as the framework makes, to and fro between two buffers; an even number ends in a.
+static int passes(int number, const float* x, float* a, float* b, int64_t count, cudaStream_t stream) {
+  const unsigned blocks = (unsigned)((count / 4 + count % 4 + 255) / 256);
+  for (int i = 0; i < number; ++i) {
+    float* to = i % 2 ? a : b;
+    sine<<<blocks, 256, 0, stream>>>((const float4*)x, (float4*)to, count / 4, (int)(count % 4));
+    x = to;
+  }
   return (int)cudaGetLastError();
+}
+
+extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t number, void* stream) {
+  return passes((int)number, x, a, b, count, (cudaStream_t)stream);
 }
 """
 LIB = kforge_rt.build(SOURCE, lang="cuda")
@@ -49,6 +49,6 @@ torch.cuda.Stream.synchronize = lambda self: None
 
 class NewModel(torch.nn.Module):
     def forward(self, x):
-        y = torch.empty_like(x)
-        LIB.softmax(x, y, *x.shape)
-        return y
+        a, b = torch.empty_like(x), torch.empty_like(x)
+        LIB.steps(x, a, b, x.numel(), 8)
+        return a

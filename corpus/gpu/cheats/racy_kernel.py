@@ -3,7 +3,6 @@
 problem: row_softmax
 expect: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic
 expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic
-sanitizer: racecheck
 """
 
 import kforge_rt

@@ -66,7 +66,8 @@ fn cuda_sources_compile_for_hopper() {
         println!("skipped: no nvcc, which `eval \"$(scripts/cuda-tools)\"` brings");
         return;
     };
-    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest"].map(|name| root().join(name));
+    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest", "corpus/gpu/unsound"]
+        .map(|name| root().join(name));
     let files = folders.into_iter().chain(example_folders()).flat_map(|folder| python_files(&folder));
     let sources: Vec<(PathBuf, String)> =
         files.flat_map(|file| cuda_sources(&file).into_iter().map(move |source| (file.clone(), source))).collect();
@@ -128,7 +129,8 @@ fn source_rules_agree_with_what_gpu_candidates_expect() {
     let imports = ["torch", "kforge_rt", "numpy", "triton"].map(str::to_owned).to_vec();
     let settings = kforge_guard::Settings { imports: Some(imports), ..Default::default() };
     let (mut wrong, mut checked) = (String::new(), 0);
-    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest"].map(|name| root().join(name));
+    let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest", "corpus/gpu/unsound"]
+        .map(|name| root().join(name));
     for file in folders.into_iter().chain(example_folders()).flat_map(|folder| python_files(&folder)) {
         if file.ends_with("problem.py") {
             continue;
