@@ -29,6 +29,6 @@ mod zygote;
 
 pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
-pub use harness::runtime_source;
+pub use harness::runtime_sources;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Place, Session, probe_sandbox};
 pub use profile::ProfileOptions;
