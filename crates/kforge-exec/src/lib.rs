@@ -7,6 +7,7 @@
 mod cache;
 mod cell;
 mod channel;
+mod compilers;
 mod digest;
 pub mod doctor;
 mod error;

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ._errors import BuildError, FlagError
+from ._errors import BuildError, FlagError, MissingCompiler
 
 LIBRARIES = ("cublas", "cublasLt", "cudnn", "cuda")
 
@@ -68,7 +68,8 @@ def nvrtc_library() -> str:
         found += glob.glob(os.path.join(home, "lib*", "libnvrtc.so*"))
     found = [path for path in found if "builtins" not in path and ".alt." not in path]
     if not found:
-        raise BuildError("no NVRTC here: it comes with torch for CUDA, or `pip install nvidia-cuda-nvrtc`")
+        message = "no NVRTC here: it comes with torch for CUDA, or `pip install nvidia-cuda-nvrtc`"
+        raise MissingCompiler(message, "nvrtc")
     return found[0]
 
 

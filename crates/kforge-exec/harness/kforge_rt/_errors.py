@@ -11,6 +11,14 @@ class BuildError(RuntimeError):
         self.log = log
 
 
+class MissingCompiler(BuildError):
+    """There is no such compiler on this machine, which is not the source's fault; `tool` is `kforge doctor`'s name for it."""
+
+    def __init__(self, message: str, tool: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+
+
 class FlagError(BuildError):
     """A compiler flag that is not allowed."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _cuda
-from ._errors import BuildError
+from ._errors import BuildError, MissingCompiler
 
 # What a target's `target.toml` says about its toolchain; these built-in entries let an exported kernel run without kforge.
 BUILTIN_TOOLCHAINS: dict[str, dict[str, Any]] = {
@@ -53,13 +53,14 @@ def compiler(names: tuple[str, ...], lang: str) -> str:
             advice = (
                 'install the CUDA toolkit or NVIDIA\'s wheels (`kforge doctor` names the command), or use jit="nvrtc"'
             )
-            raise BuildError(f"no compiler for lang={lang!r}: nvcc is neither on PATH nor in CUDA_HOME; {advice}")
+            message = f"no compiler for lang={lang!r}: nvcc is neither on PATH nor in CUDA_HOME; {advice}"
+            raise MissingCompiler(message, "nvcc")
         return found
     for name in names:
         path = shutil.which(name)
         if path:
             return os.path.realpath(path)
-    raise BuildError(f"no compiler for lang={lang!r}: none of {', '.join(names)} is on PATH")
+    raise MissingCompiler(f"no compiler for lang={lang!r}: none of {', '.join(names)} is on PATH", names[0])
 
 
 def build_dir() -> Path:

@@ -12,6 +12,7 @@ import torch
 
 import kforge_rt
 from kforge_rt import _compile, _toolchain
+from kforge_rt._errors import MissingCompiler
 from kforge_rt._flags import check_flags
 
 SOURCE = r"""
@@ -148,8 +149,9 @@ def test_fast_math_needs_the_contract(flag: str, monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_language_and_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(kforge_rt.BuildError, match="lang='fortran' is not available for this target; known: cpp, cuda"):
         kforge_rt.build("", lang="fortran")
-    with pytest.raises(kforge_rt.BuildError, match="none of no-such-compiler is on PATH"):
-        _toolchain.compiler(("no-such-compiler",), "cpp")
+    with pytest.raises(MissingCompiler, match="none of no-such-compiler, none is on PATH") as caught:
+        _toolchain.compiler(("no-such-compiler", "none"), "cpp")
+    assert caught.value.tool == "no-such-compiler" and isinstance(caught.value, kforge_rt.BuildError)
 
 
 def test_workspaces() -> None:

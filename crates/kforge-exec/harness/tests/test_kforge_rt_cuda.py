@@ -17,6 +17,7 @@ import torch
 import kforge_rt
 from kforge_harness.failure import classify
 from kforge_rt import _cuda, _launch, _module, _toolchain
+from kforge_rt._errors import MissingCompiler
 from kforge_rt._flags import check_flags
 
 needs_nvcc = pytest.mark.skipif(_cuda.find_nvcc() is None, reason="no nvcc here: scripts/cuda-tools brings one")
@@ -357,10 +358,14 @@ def test_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         kforge_rt.build("", lang="cpp", jit="nvrtc")
     monkeypatch.setattr(_cuda, "find_nvcc", lambda: None)
     _toolchain.compiler.cache_clear()
-    with pytest.raises(
-        kforge_rt.BuildError, match="nvcc is neither on PATH nor in CUDA_HOME; install the CUDA toolkit"
-    ):
+    with pytest.raises(MissingCompiler, match="neither on PATH nor in CUDA_HOME; install the CUDA toolkit") as nvcc:
         kforge_rt.build(SOURCE, lang="cuda")
+    monkeypatch.setattr(_cuda, "packaged", lambda _pattern: [])
+    monkeypatch.setattr(_cuda, "_homes", lambda: [])
+    _cuda.nvrtc_library.cache_clear()
+    with pytest.raises(MissingCompiler, match="no NVRTC here") as nvrtc:
+        kforge_rt.build(KERNEL, lang="cuda", jit="nvrtc")
+    assert (nvcc.value.tool, nvrtc.value.tool) == ("nvcc", "nvrtc")
     monkeypatch.setenv("KFORGE_TOOLCHAINS", json.dumps({"cpp": _toolchain.BUILTIN_TOOLCHAINS["cpp"]}))
     for lang in ("cuda", "ptx"):
         with pytest.raises(kforge_rt.BuildError, match="lang='cuda' is not available for this target; known: cpp"):

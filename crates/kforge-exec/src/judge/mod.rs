@@ -16,6 +16,7 @@ pub(crate) mod verify;
 
 use crate::{
     cell::Cell,
+    compilers::Compilers,
     digest::Key,
     error::{ExecError, Result},
     evict::Evictor,
@@ -289,9 +290,13 @@ impl Session {
             ..Limits::default()
         };
         let root = scratch_root();
-        let sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
+        let mut sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
         if sandbox.report.level < self.options.require_sandbox {
             return Err(ExecError::Sandbox(sandbox.report));
+        }
+        if role == Role::Candidate {
+            let EvalOptions { python, toolchains, .. } = &self.options;
+            sandbox.compilers = Some(Compilers { python: python.clone(), toolchains: toolchains.clone() });
         }
         Ok(sandbox)
     }
