@@ -13,7 +13,6 @@ import torch
 import kforge_rt
 from kforge_rt import _compile, _toolchain
 from kforge_rt._errors import MissingCompiler
-from kforge_rt._flags import check_flags
 
 SOURCE = r"""
 #include <cstdint>
@@ -118,32 +117,6 @@ def test_a_refused_source_gives_the_log_without_paths(folder: Path) -> None:
     assert "failed with exit code 1" in str(caught.value)
     assert "kernel.cpp:1:29: error:" in caught.value.log and str(folder) not in caught.value.log
     assert all(name.endswith((".so", ".json")) for name in os.listdir(folder)), "nothing half-made is left"
-
-
-@pytest.mark.parametrize(
-    "flag",
-    ["-fplugin=x.so", "-B/tmp", "-I/etc", "-include", "@file", "-Wl,-rpath=/x", "-specs=x", "-wrapper", "-L.", "-lssl",
-     "-o", "x.cpp", "-O3 -fplugin=x", "-DA=`id`", ""],
-)  # fmt: skip
-def test_flags_that_reach_further_are_refused(flag: str) -> None:
-    with pytest.raises(kforge_rt.FlagError, match="is not allowed"):
-        check_flags([flag])
-
-
-def test_ordinary_flags_are_allowed() -> None:
-    check_flags(
-        "-O3 -march=native -mavx2 -mprefer-vector-width=512 -fopenmp -funroll-loops -ffp-contract=fast -fno-math-errno "
-        "-DTILE=64 -std=c++20 -Wall -Wno-unused -lm -pthread --param=max-unroll-times=4".split()
-    )
-
-
-@pytest.mark.parametrize("flag", ["-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-mrecip=all"])
-def test_fast_math_needs_the_contract(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KFORGE_MATH", raising=False)
-    with pytest.raises(kforge_rt.FlagError, match="needs `math='fast'`"):
-        check_flags([flag])
-    monkeypatch.setenv("KFORGE_MATH", "fast")
-    check_flags([flag])
 
 
 def test_an_unknown_language_and_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ import kforge_rt
 from kforge_harness.failure import classify
 from kforge_rt import _cuda, _launch, _module, _toolchain
 from kforge_rt._errors import MissingCompiler
-from kforge_rt._flags import check_flags
 
 needs_nvcc = pytest.mark.skipif(_cuda.find_nvcc() is None, reason="no nvcc here: scripts/cuda-tools brings one")
 
@@ -262,45 +261,6 @@ def test_skipped_kernels_need_no_driver(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(kforge_rt._Audit, "skip_kernels", True)
     kforge_rt.Module(folder / "none.cubin").fill[1, 1](None, 1)
     assert kforge_rt._Audit.launches == 1
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [["-ccbin", "x"], ["-ccbin=x"], ["--compiler-bindir=x"], ["-optf", "x"], ["-Xcompiler", "-fplugin=x"], ["-Xcompiler=-B/tmp"],
-     ["-I/etc"], ["-include", "x"], ["@file"], ["-Xlinker", "x"], ["-L."], ["-lssl"], ["-o", "x"], ["x.cu"], ["--keep-dir=x"],
-     ["-Xptxas", "-o"], ["-Xptxas=-v,--output-file=x"], ["-Xptxas"], ["-Xcudafe=x"], ["-Xnvlink=x"], ["-rdc=true"], ["-DA=`id`"],
-     ["-Xcompiler=-O3,-fplugin=x"], ["--run"], ["-dlink"], ["-D", "A"], [""]],
-    ids=" ".join,
-)  # fmt: skip
-def test_flags_that_reach_further_are_refused(flags: list[str]) -> None:
-    for lang in ("cuda", "ptx"):
-        with pytest.raises(kforge_rt.FlagError, match="is not allowed"):
-            check_flags(flags, lang)
-
-
-def test_the_architecture_is_not_the_candidate_s_to_choose_by_flags() -> None:
-    for flag in ("-arch=sm_90a", "-gencode=arch=compute_90a,code=sm_90a", "--gpu-architecture=sm_80"):
-        with pytest.raises(kforge_rt.FlagError, match="leave it out"):
-            check_flags([flag], "cuda")
-
-
-def test_ordinary_flags_are_allowed() -> None:
-    check_flags(
-        "-O3 -std=c++20 -lineinfo --maxrregcount=64 -maxrregcount 128 -Xptxas -v -Xptxas=-O3,-dlcm=ca --extra-device-vectorization "
-        "--expt-relaxed-constexpr --expt-extended-lambda --fmad=true --fmad=false -prec-div=true --prec-sqrt=true -ftz=false "
-        "-DTILE=64 -UDEBUG -Xcompiler -fopenmp -lcublas -lcublasLt -lcudnn -lcuda".split(),
-        "cuda",
-    )
-
-
-@pytest.mark.parametrize(
-    "flag", ["--use_fast_math", "-use_fast_math", "-ftz=true", "--prec-div=false", "-prec-sqrt=false"]
-)
-def test_fast_math_needs_the_contract(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(kforge_rt.FlagError, match="needs `math='fast'`"):
-        check_flags([flag], "cuda")
-    monkeypatch.setenv("KFORGE_MATH", "fast")
-    check_flags([flag], "cuda")
 
 
 @pytest.mark.parametrize(
