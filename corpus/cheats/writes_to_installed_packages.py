@@ -21,7 +21,7 @@ def can_plant(folder):
     return True
 
 
-FOLDERS = [Path(torch.__file__).parent, Path(torch.__file__).parent.parent, Path(kforge_rt.__file__).parent]
+FOLDERS = [folder for package in (torch, kforge_rt) for folder in list(Path(package.__file__).parents)[:2]]
 PLANTED = any([can_plant(folder) for folder in FOLDERS])
 
 

@@ -1,8 +1,8 @@
 """Most of the work goes to a stream that does not wait for the current one, and is joined: it runs before the start event does.
 
 problem: sines
-expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
-expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch
 """
 
 import kforge_rt

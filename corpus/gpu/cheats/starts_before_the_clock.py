@@ -2,7 +2,7 @@
 
 problem: sines
 expect: generation_failure/guardrail
-expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/caching|runtime_error|correct|mismatch
 """
 
 import kforge_rt

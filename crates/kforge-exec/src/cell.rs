@@ -20,7 +20,10 @@ use std::{
 const MAGIC: u32 = 0x4B46_524B;
 const RECORD: usize = 64;
 const DETAIL_BYTES: usize = 64 * 1024;
+/// For how long an answer that is timed is waited for awake.
 const AWAKE: Duration = Duration::from_millis(10);
+/// What a cell's failure is called that is a compiler's absence; the compiler's name follows.
+const MISSING: &str = "missing:";
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a cell can be asked for.
@@ -219,7 +222,7 @@ impl Cell {
                 if length == 0 {
                     return self.ended(sandbox).map(|verdict| Some(Err(verdict)));
                 }
-                return Ok(Some(self.read_reply(&reply[..length], question.nonce, outside_ns)));
+                return self.read_reply(&reply[..length], question.nonce, outside_ns, sandbox).map(Some);
             }
             if !ready[1] {
                 return Ok(None);
@@ -256,22 +259,29 @@ impl Cell {
         }
     }
 
-    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], outside_ns: u64) -> Asked {
+    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], outside_ns: u64, sandbox: &Sandbox) -> Result<Asked> {
         let word = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap_or_default());
         if reply.len() != RECORD || reply[..4] != MAGIC.to_le_bytes() || reply[8..16] != nonce {
             self.dead = true;
-            return Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer"));
+            return Ok(Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer")));
         }
         let kind_bytes = &reply[44..64];
         let end = kind_bytes.iter().position(|&b| b == 0).unwrap_or(kind_bytes.len());
         let name = String::from_utf8_lossy(&kind_bytes[..end]).into_owned();
         if name == "ok" {
-            return Ok(Answer { inside_ns: word(16), outside_ns, a: word(24), b: word(32) });
+            return Ok(Ok(Answer { inside_ns: word(16), outside_ns, a: word(24), b: word(32) }));
         }
-        match Kind::from_name(&name) {
-            Some(kind) if kind != Kind::FrameworkOnly => Err(Verdict::of(kind, self.detail_text())),
-            _ => Err(Verdict::of(Kind::Protocol, "its process answered with an unknown word")),
+        if let Some(tool) = name.strip_prefix(MISSING) {
+            return match sandbox.compilers.as_ref().and_then(|compilers| compilers.missing(tool)) {
+                Some(text) => Err(ExecError::Toolchain(text)),
+                // Not true: a failure to build like others.
+                None => Ok(Err(Verdict::of(Kind::Compiler, self.detail_text()))),
+            };
         }
+        Ok(Err(match Kind::from_name(&name) {
+            Some(kind) if kind != Kind::FrameworkOnly => Verdict::of(kind, self.detail_text()),
+            _ => Verdict::of(Kind::Protocol, "its process answered with an unknown word"),
+        }))
     }
 
     /// Text that the cell left in shared memory, bounded and printable.

@@ -8,6 +8,9 @@ pub enum ExecError {
     /// The problem cannot be judged.
     #[error("{0}")]
     Problem(String),
+    /// A compiler that the candidate needs is not on this machine.
+    #[error("the candidate cannot be built on this machine, which says nothing about it: {0}")]
+    Toolchain(String),
     /// Less sandbox than was demanded.
     #[error("the sandbox reaches level `{}` only ({}); run `kforge doctor` for the reason, or lower --require-sandbox", level(.0), .0.missing.join("; "))]
     Sandbox(SandboxReport),

@@ -2,7 +2,10 @@
 
 use crate::error::{ExecError, Result};
 use include_dir::{Dir, include_dir};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 static HARNESS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/harness");
 
@@ -28,10 +31,12 @@ pub(crate) fn unpack(cache: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What candidates build and launch kernels with, as one file that stands alone.
+/// What candidates build and launch kernels with: the modules of a package that stands alone, by their names.
 #[must_use]
-pub fn runtime_source() -> &'static str {
-    HARNESS.get_file("kforge_rt.py").and_then(include_dir::File::contents_utf8).unwrap_or_default()
+pub fn runtime_sources() -> BTreeMap<String, &'static str> {
+    let files = HARNESS.get_dir("kforge_rt").map(python_files).unwrap_or_default();
+    let module = |path: &str| path.trim_end_matches(".py").trim_end_matches("/__init__").replace('/', ".");
+    files.into_iter().filter_map(|(path, text)| Some((module(&path), std::str::from_utf8(text).ok()?))).collect()
 }
 
 fn python_files(dir: &'static Dir<'static>) -> Vec<(String, &'static [u8])> {
@@ -60,8 +65,16 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let first = unpack(cache.path()).unwrap();
         assert!(first.join("kforge_harness/zygote.py").exists());
-        assert!(first.join("kforge_rt.py").exists());
+        assert!(first.join("kforge_rt/__init__.py").exists());
         assert!(!first.join("tests").exists());
         assert_eq!(unpack(cache.path()).unwrap(), first);
+    }
+
+    #[test]
+    fn the_runtime_is_a_package_of_modules() {
+        let modules = runtime_sources();
+        assert!(modules["kforge_rt"].contains("from ._build import build"));
+        assert!(modules["kforge_rt._build"].contains("def build("));
+        assert!(modules.keys().all(|name| name == "kforge_rt" || name.starts_with("kforge_rt._")), "{modules:?}");
     }
 }

@@ -7,6 +7,7 @@
 mod cache;
 mod cell;
 mod channel;
+mod compilers;
 mod digest;
 pub mod doctor;
 mod error;
@@ -29,6 +30,6 @@ mod zygote;
 
 pub use cache::CacheDirs;
 pub use error::{ExecError, Result};
-pub use harness::runtime_source;
+pub use harness::runtime_sources;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Place, Session, probe_sandbox};
 pub use profile::ProfileOptions;

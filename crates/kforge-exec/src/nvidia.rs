@@ -112,11 +112,11 @@ impl Watch {
         }
     }
 
-    /// Processes on this GPU that do not descend from this one.
+    /// Processes on this GPU that no kforge has started: those take turns.
     pub(crate) fn strangers(&self) -> Vec<Stranger> {
-        let own = std::process::id();
+        let own = command_name(std::process::id());
         let listed = self.nvml.device_by_uuid(self.uuid.as_str()).and_then(|device| device.running_compute_processes());
-        let foreign = listed.unwrap_or_default().into_iter().filter(|process| !descends_from(process.pid, own));
+        let foreign = listed.unwrap_or_default().into_iter().filter(|process| !descends_from(process.pid, &own));
         foreign
             .map(|process| Stranger {
                 pid: process.pid,
@@ -145,16 +145,9 @@ fn slowed_by(reasons: ThrottleReasons) -> BTreeSet<&'static str> {
     .collect()
 }
 
-fn descends_from(pid: u32, ancestor: u32) -> bool {
-    let mut next = pid;
-    for _ in 0..64 {
-        if next == ancestor {
-            return true;
-        }
-        let Some(parent) = parent_of(next) else { return false };
-        next = parent;
-    }
-    false
+/// Whether it, or one of its ancestors, is called so.
+fn descends_from(pid: u32, ancestor: &str) -> bool {
+    std::iter::successors(Some(pid), |child| parent_of(*child)).take(64).any(|pid| command_name(pid) == ancestor)
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
@@ -202,8 +195,8 @@ mod tests {
     #[test]
     fn a_process_descends_from_itself_and_from_its_parent() {
         let own = std::process::id();
-        assert!(descends_from(own, own));
-        assert!(descends_from(own, parent_of(own).unwrap()));
-        assert!(!descends_from(1, own));
+        assert!(descends_from(own, &command_name(own)));
+        assert!(descends_from(own, &command_name(parent_of(own).unwrap())));
+        assert!(!descends_from(1, &command_name(own)));
     }
 }

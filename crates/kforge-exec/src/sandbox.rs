@@ -2,6 +2,7 @@
 
 use crate::{
     channel::{Channel, soon},
+    compilers::Compilers,
     error::{ExecError, Result},
     log::Log,
     seccomp,
@@ -56,6 +57,8 @@ pub(crate) struct Sandbox {
     pub(crate) report: SandboxReport,
     pub(crate) log: Log,
     log_writer: OwnedFd,
+    /// What may be missing for whoever is inside.
+    pub(crate) compilers: Option<Compilers>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +127,7 @@ impl Sandbox {
             report: SandboxReport { level: entered.level, missing: entered.missing },
             log: Log::drain(read),
             log_writer,
+            compilers: None,
         })
     }
 

@@ -24,23 +24,34 @@ impl Turn {
         Self::lock(what, (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared), waiting)
     }
 
+    /// The same, if it can be had at once.
+    pub(crate) fn try_share(what: &str) -> Result<Option<Self>> {
+        let file = open(what)?;
+        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok().then_some(Self { _file: file }))
+    }
+
     fn lock(
         what: &str,
         (try_it, wait_for_it): (FlockOperation, FlockOperation),
         waiting: impl FnOnce(),
     ) -> Result<Self> {
-        let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
-        let failed = || ExecError::io(format!("cannot use {}; set TMPDIR to a folder of yours", path.display()));
-        // Another user's file can be locked as well: reading is enough.
-        let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
-        let file = made.or_else(|_| File::open(&path)).map_err(failed())?;
+        let file = open(what)?;
         if flock(&file, try_it).is_err() {
             waiting();
-            flock(&file, wait_for_it).map_err(|error| failed()(error.into()))?;
+            flock(&file, wait_for_it)
+                .map_err(|error| ExecError::Io { what: "cannot wait for a turn".to_owned(), cause: error.into() })?;
         }
         Ok(Self { _file: file })
     }
+}
+
+fn open(what: &str) -> Result<File> {
+    let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
+    // Another user's file can be locked as well: reading is enough.
+    let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
+    let failed = ExecError::io(format!("cannot use {}; set TMPDIR to a folder of yours", path.display()));
+    made.or_else(|_| File::open(&path)).map_err(failed)
 }
 
 #[cfg(test)]
@@ -55,6 +66,7 @@ mod tests {
     fn a_second_one_waits_for_the_first() {
         let name = format!("test {}", std::process::id());
         let first = Turn::take(&name, || panic!("nobody is there yet")).unwrap();
+        assert!(Turn::try_share(&name).unwrap().is_none());
         let released = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| {
@@ -69,6 +81,7 @@ mod tests {
         });
         let both = (Turn::share(&name, || panic!("free")).unwrap(), Turn::share(&name, || panic!("shared")).unwrap());
         drop(both);
+        assert!(Turn::try_share(&name).unwrap().is_some());
         let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
     }
 }

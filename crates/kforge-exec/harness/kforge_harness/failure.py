@@ -9,6 +9,8 @@ import subprocess
 import traceback
 
 _MAX_TEXT = 6000
+# Not the candidate's fault, if it is so: kforge asks the machine before it believes it.
+MISSING = "missing:"
 _ERROR_LINE = re.compile(r"^.*: (?:fatal |internal compiler )?error: ", re.IGNORECASE)
 _MAYBE_ERROR_LINE = re.compile(r"^.*\b(?:error|fatal)\b\s*:? ", re.IGNORECASE)
 # Behind a bar (gcc, clang), or indented (nvcc, NVRTC).
@@ -49,7 +51,9 @@ def _known(error: BaseException) -> Failure | None:
         return Failure("syntax", f"{error.msg} at {where}: {(error.text or '').strip()[:160]}")
     if name == "FlagError":
         return Failure("flag", text)
-    if name == "BuildError":
+    if name == "MissingCompiler" and (tool := _tool(error)):
+        return Failure(f"{MISSING}{tool}", text)
+    if name in ("BuildError", "MissingCompiler"):
         return Failure("compiler", first_compiler_error(str(getattr(error, "log", ""))) or text)
     if name == "LaunchError":
         return Failure("launch", text)
@@ -109,6 +113,12 @@ def first_compiler_error(log: str) -> str:
     if len(errors) > 1:
         shown.append(f"({len(errors) - 1} more errors follow)")
     return "\n".join(line[:400] for line in shown)
+
+
+def _tool(error: BaseException) -> str:
+    """What goes into the fixed record of an answer."""
+    named = getattr(error, "tool", None)
+    return named if isinstance(named, str) and re.fullmatch(r"[a-z0-9+_-]{1,12}", named) else ""
 
 
 def _is_compiler(command: object) -> bool:

@@ -66,17 +66,27 @@ def perform(what: int, folder: str, tool: tools.Tool) -> dict[str, Any]:
 
 
 def reports(folder: str) -> list[dict[str, Any]]:
-    """Each source that `kforge_rt` built, compiled again with the vectoriser's report switched on."""
-    found = []
-    for path in _files(folder, ".json")[:_MOST_FILES]:
-        data = read_plain(path, _MOST_SOURCE)
-        try:
-            made = json.loads(data) if data is not None else None
-        except ValueError:
-            made = None
-        if isinstance(made, dict) and {"compiler", "command", "flags", "source", "suffix"} <= made.keys():
+    """Each C++ source that `kforge_rt` built, compiled again with the vectoriser's report switched on."""
+    found: list[dict[str, Any]] = []
+    for path in _files(folder, ".json"):
+        made = _made(path)
+        # The report's flags are those of gcc and clang: nothing for nvcc, NVRTC or an assembler.
+        if made is not None and made["suffix"] == ".cpp":
             found.append({"name": os.path.basename(path)[:80], "source": str(made["source"]), **_report(made)})
+        if len(found) == _MOST_FILES:
+            break
     return found
+
+
+def _made(path: str) -> dict[str, Any] | None:
+    """How `kforge_rt` made the library beside this file."""
+    data = read_plain(path, _MOST_SOURCE)
+    try:
+        made = json.loads(data) if data is not None else None
+    except ValueError:
+        return None
+    known = {"compiler", "command", "flags", "source", "suffix"}
+    return made if isinstance(made, dict) and known <= made.keys() else None
 
 
 def _report(made: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 
 import kforge_rt
 from kforge_harness.failure import Failure, classify, first_compiler_error
+from kforge_rt._errors import MissingCompiler
 
 
 def kind_and_text(error: BaseException, stage: str = "forward") -> tuple[str, str]:
@@ -79,9 +80,15 @@ def test_the_runtime_s_errors_have_kinds() -> None:
         "compiler",
         "k.cpp:1:2: error: bad",
     )
-    assert kind_and_text(kforge_rt.BuildError("no compiler")) == ("compiler", "no compiler")
+    assert kind_and_text(kforge_rt.BuildError("refused")) == ("compiler", "refused")
     assert kind_and_text(kforge_rt.FlagError("flag -x is not allowed"))[0] == "flag"
     assert kind_and_text(kforge_rt.LaunchError("f returned 3")) == ("launch", "f returned 3")
+
+
+def test_a_missing_compiler_is_named_to_whoever_can_look_for_it() -> None:
+    assert kind_and_text(MissingCompiler("no nvcc", "nvcc")) == ("missing:nvcc", "no nvcc")
+    for tool in ("", "../../bin/sh", "a" * 13, "nvcc\n", 7, None):
+        assert kind_and_text(MissingCompiler("hm", tool)) == ("compiler", "hm"), tool  # type: ignore[arg-type]
 
 
 def test_a_compiler_that_the_candidate_ran_itself() -> None:

@@ -39,6 +39,19 @@ def test_a_build_leaves_its_source_and_is_reported(built: Path) -> None:
     assert str(built) not in report["log"]
 
 
+@pytest.mark.parametrize("suffix", [".cu", ".ptx"])
+def test_only_c_plus_plus_is_compiled_again(built: Path, suffix: str) -> None:
+    (kept,) = built.glob("*.json")
+    other = built / "nvcc"
+    other.write_text(f"#!/bin/sh\ntouch {built}/was-run\n")
+    other.chmod(0o755)
+    made = {**json.loads(kept.read_text()), "suffix": suffix, "compiler": str(other)}
+    for number in range(4):  # as many as are looked at, and before the one in C++
+        (built / f"a{number}.json").write_text(json.dumps(made))
+    (report,) = inspector.reports(str(built))
+    assert report["name"] == kept.name and not (built / "was-run").exists()
+
+
 @pytest.mark.skipif(
     shutil.which("objdump") is None, reason="install binutils, then: python -m pytest tests/test_inspector.py"
 )

@@ -16,8 +16,10 @@ import torch
 
 import kforge_rt
 from kforge_harness.failure import classify
+from kforge_rt import _cuda, _launch, _module, _toolchain
+from kforge_rt._errors import MissingCompiler
 
-needs_nvcc = pytest.mark.skipif(kforge_rt._nvcc() is None, reason="no nvcc here: scripts/cuda-tools brings one")
+needs_nvcc = pytest.mark.skipif(_cuda.find_nvcc() is None, reason="no nvcc here: scripts/cuda-tools brings one")
 
 SOURCE = r"""
 #include <cstdint>
@@ -76,7 +78,7 @@ def test_a_library_is_built_for_its_architecture_and_says_how(folder: Path, monk
 
 @needs_nvcc
 def test_launchers_get_the_stream_and_their_errors_get_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kforge_rt, "_current_stream", lambda _device: 4711)
+    monkeypatch.setattr(_launch, "current_stream", lambda _device: 4711)
     lib = kforge_rt.build(SOURCE, lang="cuda")
     lib.is_stream(True, 0.5, ctypes.c_float(0.25))
     with pytest.raises(kforge_rt.LaunchError, match="code returned 9, as a CUDA error cudaErrorInvalidConfiguration"):
@@ -129,7 +131,7 @@ def test_a_warning_that_shows_the_word_error_is_not_the_error() -> None:
 
 def nvrtc_here() -> bool:
     try:
-        return bool(kforge_rt._nvrtc_library())
+        return bool(_cuda.nvrtc_library())
     except kforge_rt.BuildError:
         return False
 
@@ -139,7 +141,7 @@ needs_nvrtc = pytest.mark.skipif(not nvrtc_here(), reason="no NVRTC here: it com
 
 @needs_nvrtc
 def test_nvrtc_builds_kernels_without_nvcc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kforge_rt, "_nvcc", lambda: None)
+    monkeypatch.setattr(_cuda, "find_nvcc", lambda: None)
     source = "#include <cuda_fp16.h>\n" + KERNEL
     flags = ["-O3", "-std=c++17", "-Xptxas", "-O2", "--maxrregcount=64", "-DTILE=4", "-lineinfo"]
     lib = kforge_rt.build(source, lang="cuda", jit="nvrtc", flags=flags)
@@ -149,7 +151,7 @@ def test_nvrtc_builds_kernels_without_nvcc(folder: Path, monkeypatch: pytest.Mon
     assert text.startswith('kernel.cu(3): error: identifier "valu" is undefined')
 
 
-@pytest.mark.skipif(kforge_rt._ptxas("sm_90a") is None, reason="no ptxas here: it comes with Triton and with nvcc")
+@pytest.mark.skipif(_cuda.find_ptxas("sm_90a") is None, reason="no ptxas here: it comes with Triton and with nvcc")
 def test_ptx_is_checked_by_the_assembler(folder: Path) -> None:
     lib = kforge_rt.build(PTX, lang="ptx")
     assert lib._path.read_bytes()[:4] == b"\x7fELF" and suffixes(folder) == [".cubin", ".json", ".log"]
@@ -159,7 +161,7 @@ def test_ptx_is_checked_by_the_assembler(folder: Path) -> None:
 
 
 def test_ptx_without_an_assembler_is_left_to_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kforge_rt, "_ptxas", lambda _arch: None)
+    monkeypatch.setattr(_cuda, "find_ptxas", lambda _arch: None)
     assert kforge_rt.build(PTX, lang="ptx")._path.read_text() == PTX
 
 
@@ -205,8 +207,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
         ["c++", "-shared", "-fPIC", "-w", str(place / "driver.cpp"), "-o", str(place / "cuda.so")], check=True
     )
     made = ctypes.CDLL(str(place / "cuda.so"))
-    monkeypatch.setattr(kforge_rt, "_driver", lambda: made)
-    monkeypatch.setattr(kforge_rt, "_current_stream", lambda _device: 4711)
+    monkeypatch.setattr(_module, "_driver", lambda: made)
+    monkeypatch.setattr(_module, "current_stream", lambda _device: 4711)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     yield made
@@ -262,45 +264,6 @@ def test_skipped_kernels_need_no_driver(folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [["-ccbin", "x"], ["-ccbin=x"], ["--compiler-bindir=x"], ["-optf", "x"], ["-Xcompiler", "-fplugin=x"], ["-Xcompiler=-B/tmp"],
-     ["-I/etc"], ["-include", "x"], ["@file"], ["-Xlinker", "x"], ["-L."], ["-lssl"], ["-o", "x"], ["x.cu"], ["--keep-dir=x"],
-     ["-Xptxas", "-o"], ["-Xptxas=-v,--output-file=x"], ["-Xptxas"], ["-Xcudafe=x"], ["-Xnvlink=x"], ["-rdc=true"], ["-DA=`id`"],
-     ["-Xcompiler=-O3,-fplugin=x"], ["--run"], ["-dlink"], ["-D", "A"], [""]],
-    ids=" ".join,
-)  # fmt: skip
-def test_flags_that_reach_further_are_refused(flags: list[str]) -> None:
-    for lang in ("cuda", "ptx"):
-        with pytest.raises(kforge_rt.FlagError, match="is not allowed"):
-            kforge_rt._check_flags(flags, lang)
-
-
-def test_the_architecture_is_not_the_candidate_s_to_choose_by_flags() -> None:
-    for flag in ("-arch=sm_90a", "-gencode=arch=compute_90a,code=sm_90a", "--gpu-architecture=sm_80"):
-        with pytest.raises(kforge_rt.FlagError, match="leave it out"):
-            kforge_rt._check_flags([flag], "cuda")
-
-
-def test_ordinary_flags_are_allowed() -> None:
-    kforge_rt._check_flags(
-        "-O3 -std=c++20 -lineinfo --maxrregcount=64 -maxrregcount 128 -Xptxas -v -Xptxas=-O3,-dlcm=ca --extra-device-vectorization "
-        "--expt-relaxed-constexpr --expt-extended-lambda --fmad=true --fmad=false -prec-div=true --prec-sqrt=true -ftz=false "
-        "-DTILE=64 -UDEBUG -Xcompiler -fopenmp -lcublas -lcublasLt -lcudnn -lcuda".split(),
-        "cuda",
-    )
-
-
-@pytest.mark.parametrize(
-    "flag", ["--use_fast_math", "-use_fast_math", "-ftz=true", "--prec-div=false", "-prec-sqrt=false"]
-)
-def test_fast_math_needs_the_contract(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(kforge_rt.FlagError, match="needs `math='fast'`"):
-        kforge_rt._check_flags([flag], "cuda")
-    monkeypatch.setenv("KFORGE_MATH", "fast")
-    kforge_rt._check_flags([flag], "cuda")
-
-
-@pytest.mark.parametrize(
     ("capability", "arch"),
     [
         ((9, 0), "sm_90a"),
@@ -314,18 +277,18 @@ def test_fast_math_needs_the_contract(flag: str, monkeypatch: pytest.MonkeyPatch
 def test_architectures(capability: tuple[int, int] | None, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    assert kforge_rt._arch(None) == arch
+    assert _cuda.arch(None) == arch
     monkeypatch.setenv("KFORGE_ARCH", "native")
-    assert kforge_rt._arch(None) == arch
+    assert _cuda.arch(None) == arch
     monkeypatch.setenv("KFORGE_ARCH", "sm_89")
-    assert (kforge_rt._arch(None), kforge_rt._arch("sm_80")) == ("sm_89", "sm_80")
+    assert (_cuda.arch(None), _cuda.arch("sm_80")) == ("sm_89", "sm_80")
     with pytest.raises(kforge_rt.BuildError, match="write something like sm_90a"):
-        kforge_rt._arch("sm_90a -ccbin x")
+        _cuda.arch("sm_90a -ccbin x")
 
 
 @needs_nvcc
 def test_cutlass_headers_are_found_or_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kforge_rt, "_packaged", lambda _pattern: [])
+    monkeypatch.setattr(_cuda, "packaged", lambda _pattern: [])
     for name in ("KFORGE_CUTLASS", "CUTLASS_PATH"):
         monkeypatch.delenv(name, raising=False)
     source = '#include <cutlass/cutlass.h>\nextern "C" int f(void*) { return CUTLASS_FAKE; }\n'
@@ -335,17 +298,17 @@ def test_cutlass_headers_are_found_or_asked_for(folder: Path, monkeypatch: pytes
     header.parent.mkdir(parents=True)
     header.write_text("#define CUTLASS_FAKE 0\n")
     monkeypatch.setenv("CUTLASS_PATH", str(folder / "tree"))
-    monkeypatch.setattr(kforge_rt, "_current_stream", lambda _device: 0)
+    monkeypatch.setattr(_launch, "current_stream", lambda _device: 0)
     kforge_rt.build(source, lang="cuda", libs=["cutlass"]).f()
     with pytest.raises(kforge_rt.FlagError, match="library 'ssl' is not known; there are cutlass, cublas"):
         kforge_rt.build(source, lang="cuda", libs=["ssl"])
 
 
 @needs_nvcc
-@pytest.mark.skipif(not kforge_rt._packaged("nvidia/*/lib/libcublas.so*"), reason="torch for the CPU brings no cuBLAS")
+@pytest.mark.skipif(not _cuda.packaged("nvidia/*/lib/libcublas.so*"), reason="torch for the CPU brings no cuBLAS")
 @pytest.mark.parametrize("how", [{"libs": ["cublas"]}, {"flags": ["-O3", "-lcublas"]}], ids=["libs", "flags"])
 def test_cublas_is_linked_from_where_torch_has_it(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kforge_rt, "_current_stream", lambda _device: 0)
+    monkeypatch.setattr(_launch, "current_stream", lambda _device: 0)
     source = 'extern "C" int cublasGetProperty(int, int*);\nextern "C" int f(void*) { int n = 0; return cublasGetProperty(0, &n) || n < 11; }\n'
     kforge_rt.build(source, lang="cuda", **how).f()
 
@@ -353,13 +316,17 @@ def test_cublas_is_linked_from_where_torch_has_it(how: dict[str, Any], monkeypat
 def test_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(kforge_rt.BuildError, match='there is jit="nvrtc" for lang="cuda"'):
         kforge_rt.build("", lang="cpp", jit="nvrtc")
-    monkeypatch.setattr(kforge_rt, "_nvcc", lambda: None)
-    kforge_rt._compiler.cache_clear()
-    with pytest.raises(
-        kforge_rt.BuildError, match="nvcc is neither on PATH nor in CUDA_HOME; install the CUDA toolkit"
-    ):
+    monkeypatch.setattr(_cuda, "find_nvcc", lambda: None)
+    _toolchain.compiler.cache_clear()
+    with pytest.raises(MissingCompiler, match="neither on PATH nor in CUDA_HOME; install the CUDA toolkit") as nvcc:
         kforge_rt.build(SOURCE, lang="cuda")
-    monkeypatch.setenv("KFORGE_TOOLCHAINS", json.dumps({"cpp": kforge_rt._BUILTIN_TOOLCHAINS["cpp"]}))
+    monkeypatch.setattr(_cuda, "packaged", lambda _pattern: [])
+    monkeypatch.setattr(_cuda, "_homes", lambda: [])
+    _cuda.nvrtc_library.cache_clear()
+    with pytest.raises(MissingCompiler, match="no NVRTC here") as nvrtc:
+        kforge_rt.build(KERNEL, lang="cuda", jit="nvrtc")
+    assert (nvcc.value.tool, nvrtc.value.tool) == ("nvcc", "nvrtc")
+    monkeypatch.setenv("KFORGE_TOOLCHAINS", json.dumps({"cpp": _toolchain.BUILTIN_TOOLCHAINS["cpp"]}))
     for lang in ("cuda", "ptx"):
         with pytest.raises(kforge_rt.BuildError, match="lang='cuda' is not available for this target; known: cpp"):
             kforge_rt.build(SOURCE, lang=lang)
@@ -369,9 +336,9 @@ def test_a_named_nvcc_comes_first(folder: Path, monkeypatch: pytest.MonkeyPatch)
     own = folder / "nvcc"
     own.write_text("#!/bin/sh\n")
     monkeypatch.setenv("KFORGE_NVCC", str(own))
-    assert kforge_rt._nvcc() != str(own), "it cannot be run"
+    assert _cuda.find_nvcc() != str(own), "it cannot be run"
     os.chmod(own, 0o755)
-    assert kforge_rt._nvcc() == str(own)
+    assert _cuda.find_nvcc() == str(own)
 
 
 TARGETS = Path(__file__).resolve().parents[3] / "kforge/targets"
@@ -381,7 +348,7 @@ TARGETS = Path(__file__).resolve().parents[3] / "kforge/targets"
 def test_the_target_s_folder_and_the_exported_runtime_build_alike(lang: str, target: str) -> None:
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 and later read TOML")
     told = tomllib.loads((TARGETS / target / "target.toml").read_text())
-    assert told["toolchain"] == {lang: kforge_rt._BUILTIN_TOOLCHAINS[lang]}
+    assert told["toolchain"] == {lang: _toolchain.BUILTIN_TOOLCHAINS[lang]}
 
 
 @needs_nvcc

@@ -83,7 +83,7 @@ impl Gpu {
     }
 }
 
-const WAITING: &str = "waiting for another kforge on this device";
+pub(crate) const WAITING: &str = "waiting for another kforge on this device";
 /// How long a stranger on the device is waited for where an idle one is demanded.
 const IDLE_WAIT: Duration = Duration::from_mins(2);
 
@@ -104,11 +104,13 @@ impl Session {
         Turn::share(self.turn_name(), || observer.stage(WAITING))
     }
 
+    /// The same, if nobody times just now.
+    pub(crate) fn turn_at_once(&self) -> Result<Option<Turn>> {
+        Turn::try_share(self.turn_name())
+    }
+
     fn turn_name(&self) -> &str {
-        match &self.options.place {
-            Place::Gpu { name } => name,
-            _ => "cpu",
-        }
+        turn_name(&self.options.place)
     }
 
     /// What the device was doing before and after a measurement, as checks that people can read.
@@ -140,6 +142,13 @@ impl Session {
             )));
         }
         Ok(())
+    }
+}
+
+pub(crate) fn turn_name(place: &Place) -> &str {
+    match place {
+        Place::Gpu { name } => name,
+        _ => "cpu",
     }
 }
 

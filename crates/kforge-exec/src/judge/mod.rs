@@ -18,6 +18,7 @@ pub(crate) mod verify;
 
 use crate::{
     cell::Cell,
+    compilers::Compilers,
     digest::Key,
     error::{ExecError, Result},
     evict::Evictor,
@@ -25,6 +26,7 @@ use crate::{
     nvidia::Watch,
     referee::{OpenRequest, Opened, Referee},
     sandbox::{Folders, Limits, Sandbox},
+    turn::Turn,
     zygote::Zygote,
 };
 use arm::Arm;
@@ -165,11 +167,18 @@ impl Session {
             limit_s: options.problem_timeout.as_secs(),
             place: &options.place,
         };
+        // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
+        let turn = options
+            .place
+            .is_gpu()
+            .then(|| Turn::share(gpu::turn_name(&options.place), || observer.stage(gpu::WAITING)));
+        let turn = turn.transpose()?;
         let (mut referee, opened) = Referee::open(&mut zygote, &request)?;
         let gpu = match options.place {
             Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
             _ => None,
         };
+        drop(turn);
         let watch = match &options.place {
             Place::Gpu { name } => Watch::new(name).ok(),
             _ => None,
@@ -291,9 +300,13 @@ impl Session {
             ..Limits::default()
         };
         let root = scratch_root();
-        let sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
+        let mut sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
         if sandbox.report.level < self.options.require_sandbox {
             return Err(ExecError::Sandbox(sandbox.report));
+        }
+        if role == Role::Candidate {
+            let EvalOptions { python, toolchains, .. } = &self.options;
+            sandbox.compilers = Some(Compilers { python: python.clone(), toolchains: toolchains.clone() });
         }
         Ok(sandbox)
     }

@@ -25,10 +25,8 @@ pub(crate) const UNSEEN_SET: &str = "unseen";
 /// Sets that a cell sees once, or fewer where they are large.
 const UNSEEN: usize = 6;
 const UNSEEN_BYTES: usize = 1 << 30;
-/// Calls of each arm that show whether they can be queued.
-const QUEUE_TRIALS: usize = 3;
-/// Half of what a GPU gives to each process in turn.
-const TIME_SLICE_US: f64 = 1000.0;
+/// Less than a GPU gives to each process in turn, and more than calls on an idle device leave unseen.
+const TIME_SLICE_US: f64 = 700.0;
 const FEWEST_BLOCKS: usize = 5;
 const MOST_BLOCKS: usize = 60;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
@@ -119,23 +117,15 @@ impl Session {
         if let Err(verdict) = arm.ask(apart, self.call_limit())? {
             return Ok(outcome.fail("timed outputs", verdict));
         }
-        let idle = match self.cannot_queue(arm, control)? {
+        let mut idle = match self.cannot_queue(arm, control)? {
             Ok(idle) => idle,
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
-        let blocks = match self.run_blocks(arm, control)? {
-            Ok(blocks) => blocks,
+        let (blocks, mut report) = match self.blocks_and_clocks(arm, control, &mut idle)? {
+            Ok(measured) => measured,
             Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
         };
         outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
-        let fetch_us = match self.gpu {
-            Some(_) => 0.0,
-            // By one thread, which has no more than its share of the bandwidth.
-            None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
-        };
-        let Some(mut report) = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us) else {
-            return Ok(true);
-        };
         let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
         let Some(own) = Summary::of(&inside) else { return Ok(true) };
         let detail = format!(
@@ -217,30 +207,52 @@ impl Session {
         Ok(true)
     }
 
-    /// Whether calls of one arm cannot be queued; then neither are those of the other.
-    ///
-    /// They cannot where forward waits for the device, nor where launches on several streams wait for each other behind the
-    /// gate: the referee then gets its turn on the device a time slice later, and the clock outside would count that.
+    /// Whether calls of one arm cannot be queued, because forward waits for the device; then neither are those of the other.
     fn cannot_queue(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<bool, Verdict>> {
         if self.gpu.is_none() {
             return Ok(Ok(false));
         }
+        let set = self.referee.set(0, OWN, 0)?;
         let how = How::cold(self.call_limit());
-        let mut longer = f64::INFINITY;
-        for number in 0..QUEUE_TRIALS {
-            let set = self.referee.set(0, OWN, number % RING)?;
-            let overhead = |sample: Sample| sample.outside_us - sample.inside_us;
-            let own = match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                Ok(sample) => overhead(sample),
-                Err(verdict) => return Ok(Err(verdict)),
-            };
-            if let Ok(sample) = control.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                longer = longer.min(own - overhead(sample));
-            }
+        if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
+            return Ok(Err(verdict));
         }
-        let both = arm.queues && control.queues && longer < TIME_SLICE_US;
+        self.baseline_call(control, 0)?;
+        let both = arm.queues && control.queues;
         (arm.queues, control.queues) = (both, both);
         Ok(Ok(!both))
+    }
+
+    /// Blocks, and what the outside clock says of them.
+    ///
+    /// Where launches on several streams wait for each other behind the gate, the referee gets its turn on the device a time
+    /// slice later, and the outside clock counts that. So much hidden time shows in calls on an idle device too, if it is
+    /// there: they decide.
+    fn blocks_and_clocks(
+        &mut self,
+        arm: &mut Arm,
+        control: &mut Arm,
+        idle: &mut bool,
+    ) -> Result<std::result::Result<(Blocks, clock::ClockReport), Verdict>> {
+        // By one thread, which has no more than its share of the bandwidth.
+        let fetch_us = match self.gpu {
+            Some(_) => 0.0,
+            None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
+        };
+        loop {
+            let blocks = match self.run_blocks(arm, control)? {
+                Ok(blocks) => blocks,
+                Err(verdict) => return Ok(Err(verdict)),
+            };
+            let report = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us)
+                .ok_or_else(|| ExecError::harness("nothing was timed"))?;
+            let slice = report.clock == Clock::Lie && report.hidden_us > TIME_SLICE_US;
+            if *idle || self.gpu.is_none() || (arm.queues && control.queues && !slice) {
+                return Ok(Ok((blocks, report)));
+            }
+            *idle = true;
+            (arm.queues, control.queues) = (false, false);
+        }
     }
 
     /// ABBA or BAAB by chance, until the interval is narrow or the blocks that the baseline's cost allows are done.

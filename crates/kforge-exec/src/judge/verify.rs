@@ -50,6 +50,8 @@ impl Session {
         if !self.options.place.is_gpu() || crew.is_empty() {
             return Ok(());
         }
+        // A process that starts on the device disturbs whoever times there: then they start when they are needed.
+        let Some(_turn) = self.turn_at_once()? else { return Ok(()) };
         let slots = self.take_lane()?;
         for special in crew {
             let Some(shared) = slots.shared() else { continue };

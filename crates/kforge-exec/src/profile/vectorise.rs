@@ -34,7 +34,7 @@ pub(super) enum Fate {
 /// Of every build that left its source.
 pub(super) fn report(builds: &[Build]) -> Tried {
     let Some(first) = builds.first() else {
-        return Err("no source was built by kforge_rt.build; the report needs the source and its flags".to_owned());
+        return Err("no C++ source was built by kforge_rt.build; the report needs the source and its flags".to_owned());
     };
     let mut made = Report { detail: first.version.clone(), ..Report::default() };
     let mut failed = None;

@@ -1,8 +1,8 @@
 //! Reports compiler flags and intrinsics that trade exactness for speed.
 //!
 //! ## What it does
-//! Looks for `-ffast-math`, `-Ofast`, `--use_fast_math` and their kin in strings, and for approximate device functions such
-//! as `__expf` in native code.
+//! Looks for `-ffast-math`, `-Ofast`, `--use_fast_math`, `-ftz=true`, `-prec-div=false` and their kin in strings, and for
+//! approximate device functions such as `__expf` in native code.
 //!
 //! ## Why is this reported?
 //! They are allowed where the problem's contract says `math="fast"`. `kforge_rt.build` refuses the flags otherwise.
@@ -21,11 +21,29 @@ const FLAGS: &[&str] = &[
     "-funsafe-math-optimizations",
     "-ffinite-math-only",
     "-freciprocal-math",
+    // nvcc takes its flags with one dash and with two.
     "--use_fast_math",
     "-use_fast_math",
+    "--ftz=true",
+    "-ftz=true",
+    "--prec-div=false",
+    "-prec-div=false",
+    "--prec-sqrt=false",
+    "-prec-sqrt=false",
 ];
-const INTRINSICS: &[&str] =
-    &["__expf", "__exp10f", "__logf", "__log2f", "__powf", "__sinf", "__cosf", "__tanf", "__fdividef", "__frcp_rn", "__tanhf"];
+/// Not those that name their rounding, such as `__frcp_rn`: they are exact.
+const INTRINSICS: &[&str] = &[
+    "__expf",
+    "__exp10f",
+    "__logf",
+    "__log2f",
+    "__powf",
+    "__sinf",
+    "__cosf",
+    "__tanf",
+    "__fdividef",
+    "__tanhf",
+];
 
 const ADVICE: &str = "use it only where the contract says `math=\"fast\"`";
 

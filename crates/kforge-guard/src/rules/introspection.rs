@@ -4,7 +4,7 @@
 //! Looks for walks over the stack (`sys._getframe`, `inspect.stack`, `tb_frame`, `f_back`), over the heap
 //! (`gc.get_objects`, `__subclasses__`), into raw addresses (`ctypes.pythonapi`, `from_address` of something else than a
 //! tensor's `data_ptr()`), into `/proc` and `/dev/shm`, for imports of `__main__` or of the harness, and for private members
-//! of `kforge_rt`.
+//! and modules of `kforge_rt`.
 //!
 //! ## Why is this bad?
 //! A kernel needs its arguments and nothing else. Who looks around is looking for the expected result or for the clock.
@@ -66,7 +66,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     for import in context.imports() {
         if MODULES.iter().any(|module| within(&import.path, module)) {
             sink.at(import.node, format!("`{}` is not for candidates; {ADVICE}.", import.path));
-        } else if FUNCTIONS.contains(&import.path.as_str()) {
+        } else if FUNCTIONS.contains(&import.path.as_str()) || private_of_runtime(&import.path).is_some() {
             sink.at(import.node, format!("`{}` looks outside the candidate; {ADVICE}.", import.path));
         }
     }
@@ -85,9 +85,14 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Members of the runtime that begin with `_` are its own, such as the marks of an audit.
+/// What follows `kforge_rt._`: members and modules of the runtime that begin so are its own, such as the marks of an audit.
+fn private_of_runtime(path: &str) -> Option<&str> {
+    path.strip_prefix("kforge_rt._").filter(|rest| !rest.starts_with('_'))
+}
+
+/// The reference itself; what is asked of it, such as `kforge_rt._Audit.launches`, is not a second finding.
 fn is_inside_of_runtime(path: &str) -> bool {
-    path.strip_prefix("kforge_rt._").is_some_and(|rest| !rest.starts_with('_') && !rest.contains('.') && !is_made(path))
+    private_of_runtime(path).is_some_and(|rest| !rest.contains('.') && !is_made(path))
 }
 
 fn check_attribute(node: Node<'_>, sink: &mut Sink<'_>) {

@@ -33,8 +33,8 @@ use std::path::{Path, PathBuf};
 /// the fastest of the baselines, with a 95 % interval.
 ///
 /// Exit code: 0 correct, 10 mismatch, 11 runtime error, 12 compilation failure, 13 generation failure or guardrail,
-/// 2 wrong use or a problem that cannot be judged, 70 a failure of kforge itself. For several candidates: 0 if all
-/// are correct, else that of the first one that is not.
+/// 2 wrong use, a problem that cannot be judged or a compiler that is missing here, 70 a failure of kforge itself. For
+/// several candidates: 0 if all are correct, else that of the first one that is not.
 ///
 /// A problem may declare a contract, which the flags below override:
 ///   KFORGE = dict(mul="fp32", acc="fp32", math="exact", params="constant", inputs="redraw",

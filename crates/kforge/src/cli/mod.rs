@@ -104,7 +104,7 @@ pub(crate) fn run() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     use kforge_exec::{ExecError, python::PythonError};
     match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::Sandbox(_)) => return USAGE,
+        Some(ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => return USAGE,
         Some(ExecError::Busy(_) | ExecError::Harness(_) | ExecError::Io { .. }) => return OWN_FAILURE,
         None => {}
     }

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 /// the reference, and a roofline that is measured on this machine. Each either gives findings or the reason why it
 /// cannot, with what would mend that. The candidate runs in a sandbox; its verdict is the business of `kforge eval`.
 ///
-/// Exit code: 0 when the candidate ran, 11 when it did not or compute-sanitizer found an error, 13 when a source rule refuses it, 2 for wrong use or a
-/// problem that cannot be judged, 70 for a failure of kforge itself.
+/// Exit code: 0 when the candidate ran, 11 when it did not or compute-sanitizer found an error, 13 when a source rule refuses it, 2 for wrong use, a
+/// problem that cannot be judged or a compiler that is missing here, 70 for a failure of kforge itself.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArgs {

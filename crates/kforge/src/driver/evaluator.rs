@@ -55,7 +55,7 @@ impl Evaluator for LiveEvaluator {
         match first {
             Ok(result) => Ok(result),
             // Another try would find the same problem and the same machine.
-            Err(error @ (ExecError::Problem(_) | ExecError::Sandbox(_))) => Err(error.into()),
+            Err(error @ (ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_))) => Err(error.into()),
             Err(error) => {
                 tracing::warn!("the evaluator failed and is started anew: {error}");
                 self.session = None;

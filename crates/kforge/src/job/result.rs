@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Failure {
-    /// The problem cannot be judged there, or there is less sandbox than was demanded.
+    /// The problem cannot be judged there, a compiler is missing, or there is less sandbox than was demanded.
     Input,
     /// The evaluator failed on this candidate again and again, and works otherwise.
     GaveUp,

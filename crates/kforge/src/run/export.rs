@@ -1,6 +1,22 @@
 //! The winner as one file that needs torch and a compiler, but not kforge.
 
-/// Gives `import kforge_rt` its module from a text inside the same file.
+/// Python imports `kforge_rt` through this from texts inside the same file.
+const IMPORTER: &str = r#"
+class _Runtime:
+    def find_spec(self, name, path=None, target=None):
+        return _machinery.ModuleSpec(name, self, is_package=name == "kforge_rt") if name in _sources else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(compile(_sources[module.__name__], module.__name__, "exec"), module.__dict__)
+
+
+_sys.meta_path.insert(0, _Runtime())
+"#;
+
+/// Gives `import kforge_rt` its package.
 pub(crate) fn standalone(candidate: &str, headline: &str) -> String {
     if !candidate.contains("kforge_rt") {
         return format!("# {headline}\n{candidate}");
@@ -10,15 +26,14 @@ pub(crate) fn standalone(candidate: &str, headline: &str) -> String {
         candidate.lines().partition(|line| line.starts_with("from __future__ import"));
     let future = future.into_iter().fold(String::new(), |text, line| text + line + "\n");
     let candidate = rest.join("\n");
-    let runtime = serde_json::to_string(kforge_exec::runtime_source()).unwrap_or_default();
+    let sources = serde_json::to_string(&kforge_exec::runtime_sources()).unwrap_or_default();
     format!(
         "# {headline}\n\
          {future}\
          # The first lines bring the small runtime that builds and launches the kernels; the candidate follows.\n\
-         import json as _json, sys as _sys, types as _types\n\
-         _runtime = _types.ModuleType(\"kforge_rt\")\n\
-         exec(compile(_json.loads({runtime:?}), \"kforge_rt.py\", \"exec\"), _runtime.__dict__)\n\
-         _sys.modules.setdefault(\"kforge_rt\", _runtime)\n\n\
+         import importlib.machinery as _machinery, json as _json, sys as _sys\n\n\
+         _sources = _json.loads({sources:?})\n\n\
+         {IMPORTER}\n\
          {candidate}\n"
     )
 }
@@ -42,6 +57,6 @@ mod tests {
     #[test]
     fn the_runtime_comes_first() {
         let text = standalone("import kforge_rt\n", "x");
-        assert!(text.find("_sys.modules").unwrap() < text.find("\nimport kforge_rt").unwrap());
+        assert!(text.find("_sys.meta_path").unwrap() < text.find("\nimport kforge_rt").unwrap());
     }
 }

@@ -127,7 +127,7 @@ impl Observer for Logged<'_> {
 
 fn failed(error: &anyhow::Error) -> Outcome {
     let class = match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::Sandbox(_)) => Failure::Input,
+        Some(ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => Failure::Input,
         _ if error.is::<GaveUp>() => Failure::GaveUp,
         _ => Failure::Machinery,
     };

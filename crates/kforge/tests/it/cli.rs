@@ -183,6 +183,46 @@ fn doctor_names_python_targets_and_the_sandbox() {
     }
 }
 
+/// As `kforge doctor` says it: no verdict on the candidate, and nothing on stdout.
+fn assert_blames_the_machine(output: &std::process::Output, said: &str) {
+    let text = errors(output);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &[][..]), "{text}");
+    assert!(text.contains("cannot be built on this machine") && text.contains(said), "{text}");
+}
+
+#[test]
+fn without_a_compiler_the_machine_is_to_blame() {
+    let found = String::from_utf8(run(kforge().arg("python")).stdout).unwrap();
+    let python = std::path::Path::new(found.trim());
+    if ["c++", "g++", "clang++"].iter().any(|name| python.with_file_name(name).exists()) {
+        println!("skipped: a C++ compiler lies beside {found}");
+        return;
+    }
+    let output =
+        run(quick().env("PATH", "/nowhere").args([PROBLEM, HONEST, "--no-timing"]).arg("--python").arg(python));
+    assert_blames_the_machine(&output, "c++: no C++ compiler found; cpu/cpp and torch.compile need one");
+}
+
+#[test]
+fn without_nvcc_the_machine_is_to_blame() {
+    let without = |command: &mut std::process::Command| {
+        for name in ["KFORGE_NVCC", "CUDA_HOME", "CUDA_PATH"] {
+            command.env_remove(name);
+        }
+        run(command)
+    };
+    let rows = answers(&without(kforge().args(["doctor", "--json"]))).remove(0);
+    let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "nvcc").unwrap().clone();
+    if row["status"] != "missing" {
+        println!("skipped: {row}");
+        return;
+    }
+    let example = ["examples/gpu/softmax/problem.py", "examples/gpu/softmax/nvidia_cuda.py"];
+    let output = without(kforge().args(["eval", "--no-timing", "--json", "--target", "nvidia/cuda"]).args(example));
+    assert_blames_the_machine(&output, &format!("nvcc: {}", row["detail"].as_str().unwrap()));
+    assert!(row["mend"].as_str().is_none_or(|mend| errors(&output).contains(mend)), "{row}");
+}
+
 #[test]
 fn guard_lists_rules_and_points_at_lines() {
     let list = run(kforge().args(["guard", "--list"]));

@@ -130,13 +130,33 @@ fn a_mailbox_answers_is_killed_and_resumed_and_never_asked_twice() {
     let best = run_folder.join("softmax/best");
     assert!(best.join("candidate.py").exists() && best.join("evidence.json").exists());
 
-    // The winner as one file needs torch and a compiler, but no kforge: judged where nothing else offers the runtime.
-    let standalone = run(kforge()
+    // The winner as one file needs torch and a compiler, but no kforge.
+    let standalone = best.join("standalone.py");
+    let judged = run(kforge()
         .current_dir(folder.path())
         .args(["eval", "--no-timing", "--no-guard", "--json"])
         .arg(&problem)
-        .arg(best.join("standalone.py")));
-    assert_eq!(standalone.status.code(), Some(0), "{}", errors(&standalone));
+        .arg(&standalone));
+    assert_eq!(judged.status.code(), Some(0), "{}", errors(&judged));
+    let alone = run(plain_python(folder.path()).args(["-c", USE_OF_STANDALONE]).arg(&standalone));
+    assert!(alone.status.success(), "{}", errors(&alone));
+}
+
+const USE_OF_STANDALONE: &str = r#"
+import runpy, sys, torch
+model = runpy.run_path(sys.argv[1])["NewModel"](0.7)
+x = torch.randn(5, 300)
+torch.testing.assert_close(model(x), torch.softmax(x / 0.7, dim=-1))
+origin = sys.modules["kforge_rt"].__spec__.origin
+assert origin is None, f"the runtime is this file's own, not {origin}"
+"#;
+
+/// The one that evaluations use, and nothing of kforge around it.
+fn plain_python(scratch: &Path) -> Command {
+    let found = String::from_utf8(run(kforge().arg("python")).stdout).unwrap();
+    let mut command = Command::new(found.trim());
+    command.arg("-I").current_dir(scratch).env("KFORGE_BUILD_DIR", scratch.join("build"));
+    command
 }
 
 #[test]
