@@ -161,10 +161,7 @@ impl Cell {
             Ok(question) => question,
             Err(verdict) => return Ok(Err(verdict)),
         };
-        match self.answer(sandbox, &question, limit)? {
-            Some(answer) => Ok(answer),
-            None => self.too_late(sandbox, &question, limit).map(Err),
-        }
+        self.answer_in_time(sandbox, &question, limit)
     }
 
     /// Asks without waiting.
@@ -242,13 +239,21 @@ impl Cell {
         }
     }
 
-    /// A cell that has not answered in time is given up.
-    pub(crate) fn too_late(&mut self, sandbox: &mut Sandbox, question: &Question, limit: Duration) -> Result<Verdict> {
+    /// The answer, or the verdict on a cell that gives none within `limit` from now: it is given up.
+    pub(crate) fn answer_in_time(
+        &mut self,
+        sandbox: &mut Sandbox,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Asked> {
+        if let Some(answer) = self.answer(sandbox, question, limit)? {
+            return Ok(answer);
+        }
         self.dead = true;
         let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(question.op));
         // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
         let building = matches!(question.op, Op::Import) && sandbox.process_count()? > 1;
-        Ok(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text))
+        Ok(Err(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text)))
     }
 
     /// At once; whoever else is in the sandbox is woken by its supervisor.

@@ -33,3 +33,4 @@ pub use error::{ExecError, Result};
 pub use harness::runtime_sources;
 pub use judge::{BaselineChoice, EvalOptions, Observer, Place, Session, probe_sandbox};
 pub use profile::ProfileOptions;
+pub use turn::busy;

@@ -6,11 +6,48 @@ use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::OpenOptionsExt,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Held as long as it lives; the system takes it back from a process that ends.
 pub(crate) struct Turn {
     _file: File,
+}
+
+/// How many turns this process holds, since when, and for how long it held any before.
+#[derive(Default)]
+struct Meter {
+    held: usize,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+static METER: Mutex<Option<Meter>> = Mutex::new(None);
+
+/// For how long this process has held at least one turn: devices were checking or timing for it.
+#[must_use]
+pub fn busy() -> Duration {
+    let mut meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
+    let meter = meter.get_or_insert_default();
+    meter.before + meter.since.map_or(Duration::ZERO, |since| since.elapsed())
+}
+
+fn count(change: impl FnOnce(&mut Meter)) {
+    let mut meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
+    let meter = meter.get_or_insert_default();
+    change(meter);
+    if meter.held > 0 {
+        meter.since.get_or_insert_with(Instant::now);
+    } else if let Some(since) = meter.since.take() {
+        meter.before += since.elapsed();
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        count(|meter| meter.held -= 1);
+    }
 }
 
 impl Turn {
@@ -27,7 +64,7 @@ impl Turn {
     /// The same, if it can be had at once.
     pub(crate) fn try_share(what: &str) -> Result<Option<Self>> {
         let file = open(what)?;
-        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok().then_some(Self { _file: file }))
+        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok().then(|| Self::of(file)))
     }
 
     fn lock(
@@ -41,7 +78,12 @@ impl Turn {
             flock(&file, wait_for_it)
                 .map_err(|error| ExecError::Io { what: "cannot wait for a turn".to_owned(), cause: error.into() })?;
         }
-        Ok(Self { _file: file })
+        Ok(Self::of(file))
+    }
+
+    fn of(file: File) -> Self {
+        count(|meter| meter.held += 1);
+        Self { _file: file }
     }
 }
 
@@ -57,10 +99,19 @@ fn open(what: &str) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        sync::atomic::{AtomicBool, Ordering},
-        time::Duration,
-    };
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn time_counts_while_any_turn_is_held() {
+        let name = format!("meter {}", std::process::id());
+        let before = busy();
+        let both = (Turn::share(&name, || ()).unwrap(), Turn::share(&name, || ()).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(both);
+        let held = busy().saturating_sub(before);
+        assert!(held >= Duration::from_millis(20), "{held:?}");
+        let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
+    }
 
     #[test]
     fn a_second_one_waits_for_the_first() {

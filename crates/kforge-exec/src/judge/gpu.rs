@@ -110,7 +110,10 @@ impl Session {
     }
 
     fn turn_name(&self) -> &str {
-        turn_name(&self.options.place)
+        match &self.options.place {
+            Place::Gpu { name } => name,
+            _ => "cpu",
+        }
     }
 
     /// What the device was doing before and after a measurement, as checks that people can read.
@@ -142,13 +145,6 @@ impl Session {
             )));
         }
         Ok(())
-    }
-}
-
-pub(crate) fn turn_name(place: &Place) -> &str {
-    match place {
-        Place::Gpu { name } => name,
-        _ => "cpu",
     }
 }
 

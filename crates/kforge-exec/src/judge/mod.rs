@@ -123,6 +123,8 @@ pub struct Session {
     key: Key,
     /// Whether the candidate at hand starts threads of its own.
     own_threads: bool,
+    /// Whether the sets that every candidate is judged on are there.
+    sets_are_made: bool,
     /// Distinct Triton launches of the candidate at hand.
     launches: u64,
     pub(crate) device: DeviceInfo,
@@ -168,11 +170,11 @@ impl Session {
             place: &options.place,
         };
         // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
-        let turn = options
-            .place
-            .is_gpu()
-            .then(|| Turn::share(gpu::turn_name(&options.place), || observer.stage(gpu::WAITING)));
-        let turn = turn.transpose()?;
+        let turn = match &options.place {
+            Place::Gpu { name } => Some(Turn::share(name, || observer.stage(gpu::WAITING))?),
+            _ => None,
+        };
+        let waited = begun.elapsed().as_secs_f64() - started;
         let (mut referee, opened) = Referee::open(&mut zygote, &request)?;
         let gpu = match options.place {
             Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
@@ -197,7 +199,8 @@ impl Session {
             os: machine::os(),
         };
         let lanes = Lanes::new(&options, &opened)?;
-        let stages = vec![("start", started), ("problem", begun.elapsed().as_secs_f64() - started)];
+        let stages =
+            vec![("start", started), ("wait", waited), ("problem", begun.elapsed().as_secs_f64() - started - waited)];
         Ok(Self {
             evictor: if gpu.is_some() {
                 Evictor::none()
@@ -217,6 +220,7 @@ impl Session {
             lanes,
             key: Key::draw()?,
             own_threads: false,
+            sets_are_made: false,
             launches: 0,
             device,
             versions,

@@ -6,7 +6,7 @@
 
 use super::arm::{Arm, Called, How, Last, Sample};
 use crate::{
-    cell::{Asked, Op, Question},
+    cell::Op,
     error::{ExecError, Result},
     machine,
     referee::{InputSet, Referee, Repeat},
@@ -45,7 +45,7 @@ impl Arm {
                 self.queues = false;
                 began = Some(referee.reveal(lane, sets, how.cold)?);
             }
-            queued = Some(self.answer_in_time(&question, how.limit)?);
+            queued = Some(self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?);
         }
         let launching_ns = match queued {
             Some(Err(verdict)) => return Ok(Err(verdict)),
@@ -58,7 +58,7 @@ impl Arm {
             Err(verdict) => return Ok(Err(verdict)),
         };
         let began = began.map_or_else(|| referee.reveal(lane, sets, how.cold), Ok)?;
-        let collected = self.answer_in_time(&question, how.limit)?;
+        let collected = self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?;
         let ended = machine::clock_ns();
         let inside_ns = match collected {
             Ok(answer) => answer.inside_ns,
@@ -95,12 +95,5 @@ impl Arm {
             error,
             repeated: false,
         }))
-    }
-
-    fn answer_in_time(&mut self, question: &Question, limit: Duration) -> Result<Asked> {
-        match self.cell.answer(&mut self.sandbox, question, limit)? {
-            Some(answer) => Ok(answer),
-            None => self.cell.too_late(&mut self.sandbox, question, limit).map(Err),
-        }
     }
 }

@@ -61,6 +61,27 @@ impl Session {
         Ok(())
     }
 
+    /// While a compiler is at work the referee has time for truths. On a GPU they take none, and would need a turn.
+    fn make_sets_meanwhile(&mut self) -> Result<()> {
+        if self.options.place.is_gpu() || self.sets_are_made {
+            return Ok(());
+        }
+        self.sets_are_made = true;
+        for variant in 0..self.opened.variants.len() {
+            for distribution in self.distributions(variant) {
+                self.referee.set(variant, &distribution, 0)?;
+            }
+        }
+        self.referee.set(0, SLICE, 0)?;
+        if self.options.no_timing || !self.options.place.is_timed() { Ok(()) } else { self.make_sets() }
+    }
+
+    /// Those that a variant is verified on: all for the problem's own sizes and weights.
+    fn distributions(&self, variant: usize) -> Vec<String> {
+        let count = if variant == 0 { usize::MAX } else { 2 };
+        self.opened.distributions.iter().take(count).cloned().collect()
+    }
+
     /// The cells that a judgement needs, in their order.
     pub(crate) fn crew(&self) -> Vec<Special<'static>> {
         let skipping = Special { skip_kernels: true, ..self.ordinary() };
@@ -106,8 +127,13 @@ impl Session {
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
         let mut builder = self.builder(&mut sandbox, source, self.ordinary())?;
+        let question = builder.send(&mut sandbox, Op::Import, false)?;
         self.fork_spares(&mut sandbox, source, crew)?;
-        let built = builder.ask(&mut sandbox, Op::Import, self.options.timeout, false)?;
+        self.make_sets_meanwhile()?;
+        let built = match question {
+            Ok(question) => builder.answer_in_time(&mut sandbox, &question, self.options.timeout)?,
+            Err(verdict) => Err(verdict),
+        };
         outcome.stage("build", begun.elapsed().as_secs_f64());
         if let Err(verdict) = built {
             outcome.log = sandbox.log.text();
@@ -156,12 +182,8 @@ impl Session {
 
     fn verify_variant(&mut self, arm: &mut Arm, variant: usize, outcome: &mut Outcome) -> Result<bool> {
         let described = self.opened.variants[variant]["described"].as_str().unwrap_or_default().to_owned();
-        let distributions: Vec<String> = match variant {
-            0 => self.opened.distributions.clone(),
-            _ => self.opened.distributions.iter().take(2).cloned().collect(),
-        };
         let mut first = true;
-        for distribution in &distributions {
+        for distribution in &self.distributions(variant) {
             let limit = if first { self.options.timeout } else { self.call_limit() };
             let repeat = if variant == 0 && first { Repeat::First } else { Repeat::No };
             first = false;

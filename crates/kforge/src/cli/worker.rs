@@ -197,6 +197,7 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     let gpus = nvidia::gpus().map_or(0, |gpus| gpus.len());
     let finished = |finished: &Finished<'_>| tell(finished, args.json, printer);
     let at_work = Mutex::default();
+    let busy_before = kforge_exec::busy();
     let reports: Vec<anyhow::Result<Report>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..args.jobs.get())
             .map(|number| {
@@ -220,6 +221,7 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     for one in reports {
         report = report.together(one?);
     }
+    report.device_s = kforge_exec::busy().saturating_sub(busy_before).as_secs_f64();
     for (id, why) in &report.left_alone {
         printer.note(&format!("kforge: left alone: {id}: {why}"));
     }

@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) failed: usize,
     pub(crate) refused: usize,
     pub(crate) wall_s: f64,
-    /// In stages in which the device works.
+    /// In which a device was checking or timing for at least one of the jobs.
     pub(crate) device_s: f64,
     /// Folders that were left alone, with the reason: half-copied, or damaged.
     pub(crate) left_alone: BTreeMap<String, String>,
@@ -46,7 +46,7 @@ impl Report {
             failed: self.failed + other.failed,
             refused: self.refused + other.refused,
             wall_s: self.wall_s.max(other.wall_s),
-            device_s: self.device_s + other.device_s,
+            device_s: self.device_s.max(other.device_s),
             left_alone: self.left_alone.into_iter().chain(other.left_alone).collect(),
         }
     }
@@ -183,7 +183,6 @@ impl<'a> Drain<'a> {
         let answered = claim.answer(&result, files)?;
         self.report.jobs += 1;
         self.report.failed += usize::from(!result.is_final());
-        self.report.device_s += result.device_s();
         finished(&Finished { job: &job, result: &result, answered });
         Ok(())
     }

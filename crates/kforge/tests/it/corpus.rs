@@ -6,12 +6,19 @@ use std::{
     collections::BTreeMap,
     fmt::Write,
     path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Whether the source rules make a difference for a file, by its own header.
 fn is_about_rules(file: &Path) -> bool {
-    header(file, "expect-unguarded").is_some()
+    header(file, "expect").is_some_and(|expected| expected.contains("guardrail"))
 }
+
+/// Files of one call where several calls are made at once.
+const PART: usize = 12;
 
 struct Expectation<'a> {
     /// Header keys, the first that a file has counts.
@@ -21,6 +28,8 @@ struct Expectation<'a> {
     chosen: fn(&Path) -> bool,
     /// What holds beyond the verdict; a text says what does not.
     also: fn(&Value) -> Option<String>,
+    /// Calls at once: more than one only where nothing is timed.
+    lanes: usize,
 }
 
 /// Groups by problem, since candidates of one problem share a warm worker.
@@ -30,42 +39,56 @@ fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
         let problem = header(&file, "problem").unwrap_or_else(|| "row_softmax".to_owned());
         by_problem.entry(problem).or_default().push(file);
     }
-    let (mut passed, mut wrong) = (0, String::new());
-    for (problem, files) in by_problem {
-        let problem = problems.join(format!("{problem}.py"));
-        let output = run(kforge().arg("eval").arg(&problem).args(&files).arg("--json").args(expectation.flags));
-        let answers = answers(&output);
-        if answers.len() != files.len() {
-            let _ = writeln!(
-                wrong,
-                "{}: {} of {} answers\n{}",
-                problem.display(),
-                answers.len(),
-                files.len(),
-                errors(&output)
-            );
+    let part = if expectation.lanes > 1 { PART } else { usize::MAX };
+    let calls: Vec<(PathBuf, &[PathBuf])> = by_problem
+        .iter()
+        .flat_map(|(problem, files)| files.chunks(part).map(move |part| (problems.join(format!("{problem}.py")), part)))
+        .collect();
+    let (next, passed, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(String::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..expectation.lanes {
+            scope.spawn(|| {
+                while let Some((problem, files)) = calls.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let (fine, complaints) = check_call(problem, files, expectation);
+                    passed.fetch_add(fine, Ordering::SeqCst);
+                    wrong.lock().unwrap().push_str(&complaints);
+                }
+            });
         }
-        for (file, answer) in files.iter().zip(&answers) {
-            let expected = expectation.keys.iter().find_map(|key| header(file, key)).unwrap_or_default();
-            let got = verdict(answer);
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            // A failing state alone stands for all of its kinds: undefined behaviour ends in many ways.
-            let fits = |one: &str| one == got || (one != "correct" && got.split('/').next() == Some(one));
-            let accepted = expected.split('|').map(str::trim).any(fits);
-            match (accepted, (expectation.also)(answer)) {
-                (true, None) => passed += 1,
-                (true, Some(text)) => {
-                    let _ = writeln!(wrong, "{name}: {text}");
-                }
-                (false, _) => {
-                    let reason = answer["reason"].as_str().unwrap_or_default();
-                    let _ = writeln!(wrong, "{name}: expected {expected}, got {got}: {reason}");
-                }
+    });
+    let (passed, wrong) = (passed.into_inner(), wrong.into_inner().unwrap());
+    println!("{}: {passed} as expected", folder.display());
+    assert!(wrong.is_empty(), "{passed} as expected, but:\n{wrong}");
+}
+
+/// How many of one call were as expected, and what is wrong with the others.
+fn check_call(problem: &Path, files: &[PathBuf], expectation: &Expectation<'_>) -> (usize, String) {
+    let (mut passed, mut wrong) = (0, String::new());
+    let output = run(kforge().arg("eval").arg(problem).args(files).arg("--json").args(expectation.flags));
+    let answers = answers(&output);
+    if answers.len() != files.len() {
+        let (got, all) = (answers.len(), files.len());
+        let _ = writeln!(wrong, "{}: {got} of {all} answers\n{}", problem.display(), errors(&output));
+    }
+    for (file, answer) in files.iter().zip(&answers) {
+        let expected = expectation.keys.iter().find_map(|key| header(file, key)).unwrap_or_default();
+        let got = verdict(answer);
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        // A failing state alone stands for all of its kinds: undefined behaviour ends in many ways.
+        let fits = |one: &str| one == got || (one != "correct" && got.split('/').next() == Some(one));
+        let accepted = expected.split('|').map(str::trim).any(fits);
+        match (accepted, (expectation.also)(answer)) {
+            (true, None) => passed += 1,
+            (true, Some(text)) => {
+                let _ = writeln!(wrong, "{name}: {text}");
+            }
+            (false, _) => {
+                let reason = answer["reason"].as_str().unwrap_or_default();
+                let _ = writeln!(wrong, "{name}: expected {expected}, got {got}: {reason}");
             }
         }
     }
-    println!("{}: {passed} as expected", folder.display());
-    assert!(wrong.is_empty(), "{passed} as expected, but:\n{wrong}");
+    (passed, wrong)
 }
 
 /// An attack that ends `correct` has failed; it must not have gained speed.
@@ -86,7 +109,8 @@ const QUICK: [&str; 4] = ["--baselines", "eager", "--time-budget", "0.4"];
 fn cheats_are_refused_by_source_rules() {
     let corpus = root().join("corpus");
     let flags = [&QUICK[..], &["--timeout", "20"]].concat();
-    let expectation = Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: gained_nothing };
+    let expectation =
+        Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: gained_nothing, lanes: 1 };
     check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
 }
 
@@ -95,14 +119,14 @@ fn cheats_are_refused_without_source_rules() {
     let corpus = root().join("corpus");
     let flags = [&QUICK[..], &["--timeout", "20", "--no-guard"]].concat();
     let keys = &["expect-unguarded", "expect"];
-    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: gained_nothing };
+    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: gained_nothing, lanes: 1 };
     check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
 }
 
 #[test]
 fn honest_kernels_pass() {
     let corpus = root().join("corpus");
-    let expectation = Expectation { keys: &["expect"], flags: &QUICK, chosen: |_| true, also: |_| None };
+    let expectation = Expectation { keys: &["expect"], flags: &QUICK, chosen: |_| true, also: |_| None, lanes: 1 };
     check(&corpus.join("honest"), &corpus.join("problems"), &expectation);
 }
 
@@ -110,7 +134,8 @@ fn honest_kernels_pass() {
 fn hostile_candidates_get_a_clear_answer_from_source_rules() {
     let hostile = root().join("corpus/hostile");
     let flags = ["--no-timing", "--timeout", "5", "--memory", "2"];
-    let expectation = Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: no_canary };
+    let expectation =
+        Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: no_canary, lanes: 2 };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
 }
 
@@ -119,7 +144,7 @@ fn hostile_candidates_get_a_clear_answer_without_source_rules() {
     let hostile = root().join("corpus/hostile");
     let flags = ["--no-timing", "--timeout", "5", "--memory", "2", "--no-guard"];
     let keys = &["expect-unguarded", "expect"];
-    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: no_canary };
+    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: no_canary, lanes: 2 };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
 }
 

@@ -183,7 +183,7 @@ pub(super) fn judge(name: &str, text: &str, ended: &Ended, by_mbarrier: bool) ->
         } else {
             ""
         };
-        format!("{counted} errors{advisory}")
+        format!("{counted} error{}{advisory}", if counted == 1 { "" } else { "s" })
     } else if ended.timed_out {
         format!("it took more than {} s", ended.limit_s)
     } else if log.counted.is_none() || broken.is_some() {
