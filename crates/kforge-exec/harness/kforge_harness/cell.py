@@ -247,8 +247,10 @@ class _Cell:
         def hand_over(result: Any, place: int) -> None:
             deliver(result, variant.expected[place], self._slots.input_range)
 
+        # Outside of inference mode, as for a single call: torch.compile would take them for other inputs and compile again.
+        arguments = [variant.arguments(place) for place in range(count)]
         with torch.inference_mode():
-            launching: int = self._slots.queue(self._model, [variant.arguments(p) for p in range(count)], hand_over)
+            launching: int = self._slots.queue(self._model, arguments, hand_over)
         return launching
 
     def _call(self) -> tuple[int, int]:
@@ -262,8 +264,8 @@ class _Cell:
 
     def _time_as_graph(self, replays: int) -> int:
         self._kept = None
+        arguments = self._current.arguments()
         with torch.inference_mode():
-            arguments = self._current.arguments()
             nanoseconds: int = self._slots.time_as_graph(lambda: self._model(*arguments), replays)
         return nanoseconds
 
