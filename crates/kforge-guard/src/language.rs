@@ -2,6 +2,8 @@
 //!
 //! A guess from imports and from calls that build. It decides nothing about what is allowed.
 
+use std::path::Path;
+
 use crate::ast::{Ast, Node};
 use crate::context::Context;
 use crate::resolve::Names;
@@ -31,9 +33,8 @@ pub fn language(source: &str) -> Option<Language> {
     let settings = Settings::default();
     let context = Context::new(&ast, &settings);
     let imports = context.imports();
-    let uses = |package: &str| {
-        imports.iter().any(|import| import.package == package && context.reach.contains(import.node))
-    };
+    let uses =
+        |package: &str| imports.iter().any(|import| import.package == package && context.reach.contains(import.node));
     if uses("triton") {
         return Some(Language::Triton);
     }
@@ -59,7 +60,11 @@ fn builds_cuda(names: &Names<'_>, call: Node<'_>) -> bool {
         return argument("cuda_sources", 2).is_some_and(|sources| !is_nothing(sources)) || with_cuda(call);
     }
     names.calls(call, &["torch.utils.cpp_extension.load"])
-        && (says(argument("sources", 1), |file| file.ends_with(".cu")) || with_cuda(call))
+        && (says(argument("sources", 1), is_cuda_file) || with_cuda(call))
+}
+
+fn is_cuda_file(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "cu")
 }
 
 /// The elements of a list, the branches of a condition, else the value itself.
