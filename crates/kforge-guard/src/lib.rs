@@ -32,6 +32,7 @@ mod command;
 mod context;
 mod docs;
 mod flow;
+mod language;
 mod native;
 mod pattern;
 mod resolve;
@@ -40,6 +41,7 @@ mod scope;
 mod text;
 
 pub use docs::guardrails_page;
+pub use language::{Language, language};
 pub use pattern::{Pattern, PatternError};
 pub use rules::{Rule, rules};
 

@@ -3,6 +3,7 @@
 use crate::usage::Usage;
 use include_dir::{Dir, include_dir};
 use kforge_models::{CallError, Model, Prices, Recorder, Registry, Replay, Route};
+use kforge_types::Target;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -62,6 +63,15 @@ pub(crate) fn embedded() -> Replay {
         files.extend(folder.files().filter_map(|file| Some((file.path().to_owned(), file.contents_utf8()?))));
     }
     Replay::from_entries(files.into_iter()).named(RECORDED)
+}
+
+/// The target that replies to this problem were recorded for, where a recording answers.
+pub(crate) fn recorded_target(generator: Option<&str>, problem_hash: &str) -> Option<Target> {
+    let replay = match generator {
+        None => embedded(),
+        Some(name) => Replay::open(name.strip_prefix("replay:")?).ok()?,
+    };
+    replay.problems().into_iter().find(|known| known.problem_hash == problem_hash)?.target.parse().ok()
 }
 
 /// Recordings of this problem, or an error that names the ways to a model.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kforge_guard::{MAX_SOURCE_BYTES, Settings, check, rules};
+use kforge_guard::{MAX_SOURCE_BYTES, Settings, check, language, rules};
 use proptest::prelude::*;
 
 /// Pieces that the rules look at, to be put together at random.
@@ -80,6 +80,9 @@ const PIECES: &[&str] = &[
     "case ",
     "exec ",
     "print ",
+    "import kforge_rt\n",
+    "kforge_rt.build(",
+    "lang=",
 ];
 
 proptest! {
@@ -93,6 +96,7 @@ proptest! {
     #[test]
     fn any_mixture_of_pieces_is_survived(picks in proptest::collection::vec(0..PIECES.len(), 0..60)) {
         let source: String = picks.into_iter().map(|i| PIECES[i]).collect();
+        let _ = language(&source);
         let report = check(&source, &Settings::default());
         for finding in report.findings {
             prop_assert!(finding.line >= 1 && finding.column >= 1);
@@ -103,6 +107,7 @@ proptest! {
 fn quickly(what: &str, source: &str) {
     let start = Instant::now();
     let report = check(source, &Settings::default());
+    let _ = language(source);
     let took = start.elapsed();
     // Debug builds on a busy machine are slow; work that grows with the square would take minutes.
     assert!(took < Duration::from_mins(1), "{what} took {took:?}");
@@ -132,6 +137,15 @@ fn hostile_sources_take_bounded_work() {
         ("handlers", format!("def f():\n{}", "  try:\n    g()\n  except E:\n    pass\n".repeat(10_000))),
         ("tuples as targets", format!("{}a{} = 1", "(a,".repeat(90_000), ")".repeat(90_000))),
         ("not", "not ".repeat(100_000)),
+        (
+            "builds in builds",
+            format!(
+                "from kforge_rt import build\n{}{}{}",
+                "build(s, [".repeat(190),
+                "'a', ".repeat(100_000),
+                "])".repeat(190)
+            ),
+        ),
     ];
     for (what, source) in cases {
         quickly(what, &source);

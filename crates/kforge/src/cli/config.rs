@@ -42,6 +42,9 @@ pub(crate) fn config(args: &ConfigArgs, printer: &Printer) -> anyhow::Result<u8>
     {
         printer.note(&format!("{agent}: {}", model.unwrap_or("no model is set")));
     }
+    if resolved.target.is_none() {
+        printer.note("target: none is set, a run takes the best one for its machine");
+    }
     let mut lines: Vec<String> = Vec::new();
     for (key, entry) in origins.iter().map(|origin| origin.key).filter_map(|key| all.remove_entry(key)) {
         let unset = entry["value"].is_null() || entry["value"] == json!([]);

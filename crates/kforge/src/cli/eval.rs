@@ -4,6 +4,7 @@ use super::{
     Usage,
     executor::{ExecutorArgs, file_name, say_answered},
     guard_args::GuardArgs,
+    pick_target,
     printer::Printer,
 };
 use crate::{
@@ -48,9 +49,9 @@ pub(crate) struct EvalArgs {
     /// One or more candidates; they share one warm worker and are judged in this order.
     #[arg(required = true)]
     candidates: Vec<PathBuf>,
-    /// Accelerator and programming model (see `kforge targets`).
-    #[arg(long, default_value = "cpu/cpp")]
-    target: Target,
+    /// Accelerator and programming model (see `kforge targets`) [default: seen by what the candidates import and build].
+    #[arg(long)]
+    target: Option<Target>,
     /// Which GPU, counted from 0 among those that are visible [default: the first one, if there is any].
     #[arg(long)]
     device: Option<usize>,
@@ -144,15 +145,17 @@ struct Candidate {
 }
 
 pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
-    let pack = target::find(&args.target).map_err(|error| Usage(error.to_string()))?;
     let problem = read(&args.problem, "the problem")?;
+    let files: Vec<(String, Vec<u8>)> = args.candidates.iter().map(read_candidate).collect::<Result<_, _>>()?;
+    let texts = files.iter().map(|(name, bytes)| (name.as_str(), std::str::from_utf8(bytes).unwrap_or_default()));
+    let target = pick_target::for_candidates(args.target.as_ref(), texts, printer)?;
+    let pack = target::find(&target).map_err(|error| Usage(error.to_string()))?;
     let mut rules = args.rules.settings(pack.imports.clone())?;
     if args.no_guard {
         rules.off = kforge_guard::rules().iter().map(|rule| rule.name.to_owned()).collect();
     }
-    let candidates: Vec<Candidate> =
-        args.candidates.iter().map(|path| inspect(&rules, path)).collect::<Result<_, _>>()?;
-    let options = options(args)?;
+    let candidates: Vec<Candidate> = files.into_iter().map(|(name, bytes)| inspect(&rules, name, bytes)).collect();
+    let options = options(args, target)?;
     let mut judges = match args.executor.remote(&args.problem, options.clone(), args.python.as_deref())? {
         None => Judges::Here { options, session: None },
         Some(remote) => Judges::There(Box::new(remote)),
@@ -168,7 +171,7 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
     let mut code = 0;
     for candidate in &candidates {
         let result = match &candidate.source {
-            Err(verdict) => refused(args, &problem, candidate, verdict.clone()),
+            Err(verdict) => refused(args, &pack.name, &problem, candidate, verdict.clone()),
             Ok(source) => {
                 let mut result = judges.judge(args, candidate, source, printer)?;
                 result.findings.clone_from(&candidate.findings);
@@ -255,36 +258,38 @@ fn read(path: &PathBuf, what: &str) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| Usage(format!("cannot read {what} {}: {error}", path.display())).into())
 }
 
+fn read_candidate(path: &PathBuf) -> anyhow::Result<(String, Vec<u8>)> {
+    Ok((path.display().to_string(), read(path, "the candidate")?))
+}
+
 /// What can be said of a candidate before anything runs.
-fn inspect(rules: &kforge_guard::Settings, path: &PathBuf) -> anyhow::Result<Candidate> {
-    let name = path.display().to_string();
-    let bytes = read(path, "the candidate")?;
-    let kept = bytes.clone();
-    let refuse =
-        |verdict| Candidate { name: name.clone(), bytes: kept.clone(), source: Err(verdict), findings: Vec::new() };
-    let Ok(source) = String::from_utf8(bytes) else {
-        return Ok(refuse(Verdict::of(Kind::Syntax, "the file is not UTF-8 text")));
+fn inspect(rules: &kforge_guard::Settings, name: String, bytes: Vec<u8>) -> Candidate {
+    let mut findings = Vec::new();
+    let source = match String::from_utf8(bytes.clone()) {
+        Err(_) => Err(Verdict::of(Kind::Syntax, "the file is not UTF-8 text")),
+        Ok(text) if text.contains('\0') => Err(Verdict::of(Kind::Syntax, "the file contains NUL bytes")),
+        Ok(text) => {
+            let report = kforge_guard::check(&text, rules);
+            if report.empty {
+                Err(Verdict::of(Kind::Empty, "the file has no code"))
+            } else {
+                findings = report.findings;
+                let hard: Vec<&Finding> = findings.iter().filter(|f| f.severity == Severity::Hard).collect();
+                hard.first().map_or(Ok(text), |first| Err(guardrail(first, hard.len())))
+            }
+        }
     };
-    if source.contains('\0') {
-        return Ok(refuse(Verdict::of(Kind::Syntax, "the file contains NUL bytes")));
-    }
-    let report = kforge_guard::check(&source, rules);
-    if report.empty {
-        return Ok(refuse(Verdict::of(Kind::Empty, "the file has no code")));
-    }
-    let hard: Vec<&Finding> = report.findings.iter().filter(|f| f.severity == Severity::Hard).collect();
-    let verdict = hard.first().map(|first| guardrail(first, hard.len()));
-    Ok(Candidate { name, bytes: kept, source: verdict.map_or(Ok(source), Err), findings: report.findings })
+    Candidate { name, bytes, source, findings }
 }
 
 /// The result of a candidate that never ran.
-fn refused(args: &EvalArgs, problem: &[u8], candidate: &Candidate, verdict: Verdict) -> EvalResult {
+fn refused(args: &EvalArgs, target: &Target, problem: &[u8], candidate: &Candidate, verdict: Verdict) -> EvalResult {
     let refused = Refused {
         problem_file: &args.problem.display().to_string(),
         problem_source: problem,
         candidate_name: &candidate.name,
         candidate_source: &candidate.bytes,
-        target: &args.target,
+        target,
         contract: contract(args),
         device: machine::cpu(args.threads.unwrap_or_else(machine::default_threads)),
         findings: candidate.findings.clone(),
@@ -299,12 +304,12 @@ pub(crate) fn here(python: Option<PathBuf>, device: Option<usize>, printer: &Pri
     Ok(Here { python: env.executable, cache, device })
 }
 
-fn options(args: &EvalArgs) -> anyhow::Result<JobOptions> {
+fn options(args: &EvalArgs, target: Target) -> anyhow::Result<JobOptions> {
     if !(args.timeout.is_finite() && args.timeout > 0.0 && args.time_budget.is_finite() && args.time_budget > 0.0) {
         return Err(Usage("--timeout and --time-budget take positive numbers of seconds".to_owned()).into());
     }
     Ok(JobOptions {
-        target: args.target.clone(),
+        target,
         arch: args.arch.clone(),
         contract: contract(args),
         baselines: args.baselines,

@@ -10,6 +10,7 @@ mod guard_args;
 mod init;
 mod models;
 mod optimize;
+mod pick_target;
 mod printer;
 mod profile;
 mod progress;

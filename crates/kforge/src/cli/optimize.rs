@@ -1,6 +1,6 @@
 //! `kforge optimize`: from a PyTorch file to a verified faster kernel.
 
-use super::{Usage, printer::Printer, run_setup::Setup};
+use super::{Usage, pick_target, printer::Printer, run_setup::Setup};
 use crate::{
     config::{Settings, user_dir},
     run::{
@@ -56,17 +56,19 @@ pub(crate) struct OptimizeArgs {
 pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result<u8> {
     let folder = std::env::current_dir().context("finding the current folder")?;
     let user = user_dir(|name| std::env::var_os(name));
-    let (resolved, _origins) =
+    let (mut resolved, _origins) =
         Settings::resolve(args.settings.clone(), &folder, user.as_deref()).map_err(|error| Usage(error.to_string()))?;
     let source = std::fs::read_to_string(&args.problem)
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
+    let problem_hash = kforge_types::content_hash(&[&source]);
+    resolved.target = Some(pick_target::for_run(&resolved, &problem_hash, args.extras.python.as_deref(), printer)?);
     let problem = std::fs::canonicalize(&args.problem).unwrap_or_else(|_| args.problem.clone());
     let file = RunFile {
         version: RunFile::version(),
         kforge: env!("CARGO_PKG_VERSION").to_owned(),
         started: jiff::Timestamp::now().to_string(),
         folder,
-        problem_hash: kforge_types::content_hash(&[&source]),
+        problem_hash,
         problem,
         device: kforge_exec::machine::cpu(kforge_exec::machine::default_threads()).name,
         extras: args.extras.clone(),

@@ -1,6 +1,6 @@
 //! `kforge profile`: where a candidate's time goes, in words.
 
-use super::{Usage, eval, executor::ExecutorArgs, guard_args::GuardArgs, printer::Printer};
+use super::{Usage, eval, executor::ExecutorArgs, guard_args::GuardArgs, pick_target, printer::Printer};
 use crate::{config::Baselines, driver::evaluator::Evaluator, job::JobOptions, target, view};
 use clap::Args;
 use kforge_exec::{ProfileOptions, Session};
@@ -23,9 +23,9 @@ pub(crate) struct ProfileArgs {
     problem: PathBuf,
     /// The candidate.
     candidate: PathBuf,
-    /// Accelerator and programming model (see `kforge targets`).
-    #[arg(long, default_value = "cpu/cpp")]
-    target: Target,
+    /// Accelerator and programming model (see `kforge targets`) [default: seen by what the candidate imports and builds].
+    #[arg(long)]
+    target: Option<Target>,
     /// Print the profile as one JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -85,13 +85,14 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
     let source = std::fs::read_to_string(&args.candidate)
         .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", args.candidate.display())))?;
-    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&args.target))?)?);
+    let name = args.candidate.display().to_string();
+    let target = pick_target::for_candidates(args.target.as_ref(), [(&*name, &*source)].into_iter(), printer)?;
+    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&target))?)?);
     if let Some(hard) = report.findings.iter().find(|finding| finding.severity == Severity::Hard) {
-        let place = format!("{}:{}", args.candidate.display(), hard.line);
-        printer.note(&format!("{place}: {}: {}; `kforge guard` says more", hard.rule, hard.message));
+        printer.note(&format!("{name}:{}: {}: {}; `kforge guard` says more", hard.line, hard.rule, hard.message));
         return Ok(State::GenerationFailure.exit_code());
     }
-    let options = options(args);
+    let options = options(args, target);
     let remote = args.executor.remote(&args.problem, options.clone(), args.python.as_deref())?;
     let (found, checked) = if let Some(mut remote) = remote {
         if args.sanitize {
@@ -105,7 +106,6 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         (found, if args.sanitize { Some(session.sanitize(&source, printer)?) } else { None })
     };
     printer.idle();
-    let name = args.candidate.display().to_string();
     printer.answer(&if args.json {
         let mut answer = serde_json::to_value(&found)?;
         if let (Some(fields), Some(checked)) = (answer.as_object_mut(), &checked) {
@@ -125,10 +125,10 @@ fn ran(profile: &Profile) -> bool {
     profile.sources.first().is_some_and(|source| source.had)
 }
 
-fn options(args: &ProfileArgs) -> JobOptions {
+fn options(args: &ProfileArgs, target: Target) -> JobOptions {
     let timeout = args.timeout.max(1) as f64;
     JobOptions {
-        target: args.target.clone(),
+        target,
         arch: None,
         contract: Contract::default(),
         baselines: Baselines::Eager,

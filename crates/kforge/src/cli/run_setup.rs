@@ -25,6 +25,7 @@ use crate::{
 };
 use kforge_exec::{Place, machine, nvidia};
 use kforge_models::estimate_tokens;
+use kforge_types::Target;
 use std::{
     cell::RefCell,
     path::Path,
@@ -52,13 +53,16 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new(file: &RunFile, settings: Resolved, source: String, printer: &Printer) -> anyhow::Result<Self> {
         let usage = |error: &dyn std::fmt::Display| Usage(error.to_string());
-        let pack = target::find(&settings.target).map_err(|error| usage(&error))?;
+        let Some(target) = settings.target.clone() else {
+            return Err(Usage("the run names no target: name one with --target".to_owned()).into());
+        };
+        let pack = target::find(&target).map_err(|error| usage(&error))?;
         let task = Task {
             name: problem_name(&file.problem),
             file: file.problem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             hash: file.problem_hash.clone(),
             source,
-            target: settings.target.clone(),
+            target,
         };
         let models = open_models(file, &settings, &task)?;
         if settings.strategy == config::Strategy::SampleRefine && settings.samples > settings.iterations {
@@ -76,8 +80,8 @@ impl Setup {
             reference_target: file.extras.reference_target.clone(),
         };
         let edits = EditPlan::parse(&specs).and_then(|plan| plan.load()).map_err(|error| usage(&error))?;
-        let prompts = Prompts::new(&target::texts(&settings.target)?, edits).map_err(|error| usage(&error))?;
-        let options = eval_options(&settings);
+        let prompts = Prompts::new(&target::texts(&task.target)?, edits).map_err(|error| usage(&error))?;
+        let options = eval_options(&settings, &task.target);
         let evaluator = RefCell::new(evaluator(&settings, &options, file, printer)?);
         let Machine { device, arch, timed } = machine(&settings, &pack)?;
         let material = Material {
@@ -291,10 +295,10 @@ fn evaluator(
     Ok(Box::new(LiveEvaluator::new(options, file.problem.clone())))
 }
 
-fn eval_options(settings: &Resolved) -> JobOptions {
+fn eval_options(settings: &Resolved, target: &Target) -> JobOptions {
     let timeout_s = settings.timeout.0.as_secs_f64();
     JobOptions {
-        target: settings.target.clone(),
+        target: target.clone(),
         arch: None,
         contract: eval::precision_contract(settings.precision),
         baselines: settings.baselines,

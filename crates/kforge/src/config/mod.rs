@@ -24,8 +24,6 @@ use std::path::PathBuf;
 layers::settings! {
     // Settings that always have a value.
     defaults {
-        /// Accelerator and programming model (see `kforge targets`).
-        target: Target = Target { vendor: "cpu".to_owned(), model: "cpp".to_owned() };
         /// How candidates follow one another: refine, single, sample, sample-refine or beam.
         strategy: Strategy = Strategy::Refine;
         /// Candidates of one run; with the strategy sample it is the number of samples that counts.
@@ -64,6 +62,8 @@ layers::settings! {
     }
     // Settings that may be missing, with an example.
     optional {
+        /// Accelerator and programming model (see `kforge targets`); where nothing is said and this machine has an NVIDIA GPU, nvidia/cuda if there is nvcc, else nvidia/triton; without a GPU cpu/cpp.
+        target: Target, "\"nvidia/triton\"";
         /// The model of both agents.
         model: String, "\"gpt-5\"";
         /// The model that writes candidates, where it is another one.

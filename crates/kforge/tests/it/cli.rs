@@ -57,8 +57,13 @@ fn the_json_schema_is_the_one_that_is_checked_in() {
 
 #[test]
 fn wrong_use_is_exit_code_2_with_what_to_do() {
-    let cases: [(&[&str], &str); 6] = [
+    let triton = "examples/softmax/nvidia_triton.py";
+    let cases: [(&[&str], &str); 7] = [
         (&["eval", "no/such/problem.py", HONEST], "cannot read the problem"),
+        (
+            &["eval", PROBLEM, HONEST, triton],
+            "nvidia_triton.py for nvidia/triton): judge them apart, or name one with --target",
+        ),
         (&["eval", PROBLEM, "no/such/candidate.py"], "cannot read the candidate"),
         (&["eval", PROBLEM, HONEST, "--target", "nvidia/cobol"], "this version knows"),
         (&["eval", PROBLEM, HONEST, "--target", "nonsense"], "vendor/model"),

@@ -14,10 +14,14 @@ fn example_folders() -> Vec<PathBuf> {
     found
 }
 
+/// No target is named: the candidate's text is to show it.
 fn judge(target: &str, problem: &std::path::Path, candidate: &std::path::Path) -> Value {
-    let output =
-        run(kforge().args(["eval", "--json", "--baselines", "eager", "--target", target]).arg(problem).arg(candidate));
-    answers(&output).pop().unwrap_or_else(|| panic!("{}: {}", candidate.display(), errors(&output)))
+    let output = run(kforge().args(["eval", "--json", "--baselines", "eager"]).arg(problem).arg(candidate));
+    let answer = answers(&output).pop().unwrap_or_else(|| panic!("{}: {}", candidate.display(), errors(&output)));
+    assert_eq!(answer["target"], target, "{}", candidate.display());
+    let said = errors(&output).matches(&format!("taken for {target} ")).count();
+    assert_eq!(said, 1, "{}", errors(&output));
+    answer
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! interpreted and compile. `scripts/gpu_suite.py` judges them all on a GPU.
 
 use crate::support::{answers, errors, kforge, python_files, root, run, verdict};
+use kforge_guard::Language;
 use std::{
     fmt::Write,
     path::{Path, PathBuf},
@@ -18,6 +19,10 @@ const LEFT_TO_A_GPU: [&str; 5] = ["attention", "depthwise_conv", "rotary", "laye
 
 /// Interpreted kernels have no time worth knowing.
 const VERIFY_ONLY: [&str; 6] = ["eval", "--json", "--target", "nvidia/triton", "--no-timing", "--baselines=eager"];
+
+/// What the files of an example are written in.
+const LANGUAGES: [(&str, Language); 3] =
+    [("nvidia_cuda.py", Language::Cuda), ("load_inline.py", Language::Cuda), ("nvidia_triton.py", Language::Triton)];
 
 const ARCHITECTURE: &str = "-gencode=arch=compute_90a,code=sm_90a";
 
@@ -135,8 +140,13 @@ fn source_rules_agree_with_what_gpu_candidates_expect() {
         if file.ends_with("problem.py") {
             continue;
         }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let known = LANGUAGES.iter().find(|(name, _)| file.ends_with(name)).map(|(_, language)| *language);
+        if known.is_some() && kforge_guard::language(&text) != known {
+            _ = writeln!(wrong, "{}: taken for {:?}", file.display(), kforge_guard::language(&text));
+        }
         let expected = crate::support::header(&file, "expect").unwrap_or_else(|| "correct".to_owned());
-        let report = kforge_guard::check(&std::fs::read_to_string(&file).unwrap(), &settings);
+        let report = kforge_guard::check(&text, &settings);
         let first = report.hard().next().map(|finding| format!("{}: {}", finding.rule, finding.excerpt));
         checked += 1;
         match first {

@@ -78,7 +78,8 @@ fn a_mailbox_answers_is_killed_and_resumed_and_never_asked_twice() {
     let hook = "[[hook]]\non = \"evaluation\"\ncommand = [\"sh\", \"hook.sh\"]\n";
     std::fs::write(folder.path().join("kforge.toml"), hook).unwrap();
     let problem = root().join(PROBLEM);
-    let flags = ["--model", "mailbox:mail", "--iterations", "2", "--prompt-append", "note.md@2", "--aux", "hook.sh"];
+    let mut flags = vec!["--target", "cpu/cpp", "--model", "mailbox:mail", "--iterations", "2"];
+    flags.extend(["--prompt-append", "note.md@2", "--aux", "hook.sh"]);
     let mut child = start(&mut optimize(folder.path(), &problem, &flags));
     let first = wait_for("first request", || waiting(&mailbox).pop());
     let prompt = std::fs::read_to_string(first.join("request.md")).unwrap();
@@ -179,8 +180,9 @@ fn without_a_model_and_a_recording_the_ways_are_named() {
 fn wrong_use_is_said_before_anything_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let problem = root().join(PROBLEM);
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--model", "gtp-5"], "gpt-5"),
+        (&["--model", "mailbox:m", "--executor", "ssh:gpubox"], "name a target with --target"),
         (&["--model", "mailbox:m", "--budget-usd", "1"], "price"),
         (&["--model", "mailbox:m", "--prompt-append", "none.md"], "none.md"),
         (&["--model", "mailbox:m", "--prompt-override", "generator/sytem=x"], "generator/system"),
@@ -205,7 +207,8 @@ fn a_program_can_be_a_model() {
     let registry =
         format!("[[model]]\nname = \"mine\"\nwire = \"command\"\ncommand = [\"sh\", \"{}\"]\n", script.display());
     std::fs::write(folder.path().join("models.toml"), registry).unwrap();
-    let flags = ["--models-file", "models.toml", "--model", "mine", "--strategy", "single", "--json"];
+    let mut flags = vec!["--target", "cpu/cpp", "--models-file", "models.toml", "--model", "mine"];
+    flags.extend(["--strategy", "single", "--json"]);
     let output = run(&mut optimize(folder.path(), &root().join(PROBLEM), &flags));
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     let events: Vec<Value> =
@@ -231,7 +234,8 @@ fn every_recording_answers_its_problem() {
         let problem = root().join("examples").join(&name).join("problem.py");
         let output = run(&mut optimize(folder.path(), &problem, &["--estimate"]));
         assert_eq!(output.status.code(), Some(0), "{name}: {}", errors(&output));
-        assert!(errors(&output).contains("recorded"), "{name}: {}", errors(&output));
+        let said = errors(&output);
+        assert!(said.contains("the target is cpu/cpp, which the recorded replies are for"), "{name}: {said}");
     }
 }
 
