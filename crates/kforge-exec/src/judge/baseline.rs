@@ -18,6 +18,7 @@ use crate::{
 use kforge_types::{Baseline, Summary, short_hash};
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     os::fd::BorrowedFd,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -32,10 +33,16 @@ const AUTOTUNE_LIMIT: Duration = Duration::from_mins(1);
 /// On a GPU: until max-autotune has recorded its graphs, which cannot be queued.
 const SETTLING_CALLS: usize = 3;
 pub(crate) const EAGER: &str = "eager";
+const MAX_AUTOTUNE: &str = "max-autotune";
+
+/// A cell with the reference inside and its seconds until then, or a note for the table.
+type Started = std::result::Result<(Arm, f64), String>;
 
 #[derive(Default)]
 pub(crate) struct Baselines {
     known: Vec<Baseline>,
+    /// Compiled and not yet timed.
+    started: BTreeMap<String, Started>,
     control: Option<(String, Arm)>,
     ready: bool,
 }
@@ -75,49 +82,71 @@ impl BaselineChoice {
         match self {
             Self::Eager => &[EAGER],
             Self::Compile => &[EAGER, "compile"],
-            Self::Auto | Self::All => &[EAGER, "compile", "max-autotune"],
+            Self::Auto | Self::All => &[EAGER, "compile", MAX_AUTOTUNE],
         }
     }
 
     fn limit(self, name: &str) -> Duration {
         match (self, name) {
-            (Self::Auto, "max-autotune") => AUTOTUNE_LIMIT,
+            (Self::Auto, MAX_AUTOTUNE) => AUTOTUNE_LIMIT,
             _ => COMPILE_LIMIT,
         }
     }
 }
 
 impl Session {
-    /// Once per session: the fastest baseline runs and waits.
-    pub(crate) fn ensure_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
-        if self.baselines.ready {
+    /// Compiles what will be timed, which takes long, before its turn comes. Large ones wait for theirs, since no two of them
+    /// may lie in memory together; so does what times kernels itself on a GPU.
+    pub(crate) fn start_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+        if self.baselines.ready || self.lanes.large {
             return Ok(());
         }
-        let file = self.baseline_file();
+        self.baselines.known = self.kept_baselines();
+        let names = match self.baselines.fastest() {
+            Some(fastest) => vec![fastest.name.clone()],
+            None => self.options.baselines.names().iter().map(|name| (*name).to_owned()).collect(),
+        };
+        for name in names.into_iter().filter(|name| name != MAX_AUTOTUNE || self.gpu.is_none()).collect::<Vec<_>>() {
+            let started = self.start(&name, observer)?;
+            self.baselines.started.insert(name, started);
+        }
+        Ok(())
+    }
+
+    /// What an earlier session has measured, if it is all that is wanted now.
+    fn kept_baselines(&self) -> Vec<Baseline> {
         let wanted = self.options.baselines.names();
-        let kept = self.read_kept(&file).filter(|kept| {
+        let kept = self.read_kept(&self.baseline_file()).filter(|kept| {
             wanted.iter().all(|name| {
                 let found = kept.baselines.iter().find(|b| b.name == *name);
                 // A baseline that was cut off by the ordinary limit is tried again when all are wanted.
                 found.is_some_and(|b| b.median_us.is_some() || self.options.baselines != BaselineChoice::All)
             })
         });
-        if let Some(kept) = kept {
-            self.baselines.known = kept.baselines;
-            self.baselines.known.retain(|b| wanted.contains(&b.name.as_str()));
-            self.baselines.known.iter_mut().for_each(|b| b.cached = true);
-            if self.start_control(observer)? {
-                self.baselines.ready = true;
-                return Ok(());
+        let mut known = kept.map(|kept| kept.baselines).unwrap_or_default();
+        known.retain(|b| wanted.contains(&b.name.as_str()));
+        for baseline in &mut known {
+            baseline.cached = true;
+        }
+        known
+    }
+
+    /// Once per session: the fastest baseline runs and waits.
+    pub(crate) fn ensure_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+        if self.baselines.ready {
+            return Ok(());
+        }
+        self.baselines.known = self.kept_baselines();
+        if self.baselines.known.is_empty() || !self.start_control(observer)? {
+            self.measure_all(observer)?;
+            self.write_kept();
+        }
+        // Somebody else may have measured them all meanwhile.
+        for (_, started) in std::mem::take(&mut self.baselines.started) {
+            if let Ok((Arm { mut sandbox, cell, .. }, _)) = started {
+                self.end_cell(&mut sandbox, cell)?;
             }
         }
-        self.measure_all(observer)?;
-        let kept = Kept {
-            form: FORM,
-            measured_at: jiff::Timestamp::now().to_string(),
-            baselines: self.baselines.known.clone(),
-        };
-        write_kept(&file, &kept);
         self.baselines.ready = true;
         Ok(())
     }
@@ -125,7 +154,7 @@ impl Session {
     /// Starts the fastest kept baseline; false when its time has drifted and all must be measured anew.
     fn start_control(&mut self, observer: &dyn Observer) -> Result<bool> {
         let Some(fastest) = self.baselines.fastest().cloned() else { return Ok(false) };
-        let Ok((mut arm, _seconds)) = self.start(&fastest.name, observer)? else { return Ok(false) };
+        let Ok((mut arm, _seconds)) = self.take_started(&fastest.name, observer)? else { return Ok(false) };
         let mut times = Vec::new();
         for number in 0..WARM_UP_CALLS {
             times.extend(self.baseline_call(&mut arm, number)?);
@@ -150,7 +179,7 @@ impl Session {
             let mut arms: Vec<(Baseline, Option<Arm>)> = Vec::new();
             for name in group {
                 let mut entry = empty(name);
-                let arm = match self.start(name, observer)? {
+                let arm = match self.take_started(name, observer)? {
                     Ok((arm, seconds)) => {
                         entry.compile_s = Some(seconds);
                         Some(arm)
@@ -219,12 +248,12 @@ impl Session {
         Ok(())
     }
 
-    /// A cell with the reference inside and one call behind it; `Err` holds a note for the table.
-    pub(crate) fn start(
-        &mut self,
-        name: &str,
-        observer: &dyn Observer,
-    ) -> Result<std::result::Result<(Arm, f64), String>> {
+    fn take_started(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
+        self.baselines.started.remove(name).map_or_else(|| self.start(name, observer), Ok)
+    }
+
+    /// A cell with the reference inside and one call behind it.
+    pub(crate) fn start(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
         observer.stage(&match name {
             EAGER => "starting baseline eager".to_owned(),
             _ => format!("compiling baseline {name} (kept for the next time)"),
@@ -285,27 +314,30 @@ impl Session {
         self.options.cache.join("baselines").join(format!("{key}.json"))
     }
 
+    /// Not being able to keep times costs time later, nothing else.
+    fn write_kept(&self) {
+        let file = self.baseline_file();
+        let measured_at = jiff::Timestamp::now().to_string();
+        let kept = Kept { form: FORM, measured_at, baselines: self.baselines.known.clone() };
+        let write = || -> std::io::Result<()> {
+            if let Some(parent) = file.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            let temporary = file.with_extension(format!("tmp{}", std::process::id()));
+            std::fs::write(&temporary, serde_json::to_string_pretty(&kept)?)?;
+            std::fs::rename(&temporary, &file)
+        };
+        if let Err(error) = write() {
+            tracing::warn!("baseline times could not be kept: {error}");
+        }
+    }
+
     fn read_kept(&self, file: &Path) -> Option<Kept> {
         if !self.options.kept_baselines {
             return None;
         }
         let kept: Kept = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
         (kept.form == FORM).then_some(kept)
-    }
-}
-
-/// Not being able to keep times costs time later, nothing else.
-fn write_kept(file: &Path, kept: &Kept) {
-    let write = || -> std::io::Result<()> {
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let temporary = file.with_extension(format!("tmp{}", std::process::id()));
-        std::fs::write(&temporary, serde_json::to_string_pretty(&kept)?)?;
-        std::fs::rename(&temporary, file)
-    };
-    if let Err(error) = write() {
-        tracing::warn!("baseline times could not be kept: {error}");
     }
 }
 
