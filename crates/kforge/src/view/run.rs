@@ -6,7 +6,7 @@ use crate::run::{
     event::{Event, Line},
     history::{Attempt, History},
 };
-use kforge_types::{EvalResult, State};
+use kforge_types::{EvalResult, Evidence, State};
 use std::{fmt::Write, path::Path};
 
 /// One line for an event that people want to see; none for the rest.
@@ -54,6 +54,7 @@ pub(crate) fn verdict(result: &EvalResult) -> String {
             let provisional = if result.provisional { ", provisional" } else { "" };
             format!("correct, {speedup:.2}x {}{interval}{provisional}", baseline_label(&baseline.name))
         }
+        (State::Correct, _, _) if result.evidence == Evidence::Compiled => "compiled, not run".to_owned(),
         (State::Correct, _, _) => "correct, not timed".to_owned(),
         (state, _, _) => {
             let kind = result.kind.map(|kind| format!(" ({})", kind.name())).unwrap_or_default();
