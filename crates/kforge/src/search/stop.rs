@@ -15,7 +15,10 @@ pub(crate) fn stop(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(
         return Some(cap);
     }
     if !rules.measured && history.best().is_some() {
-        return Some((StopReason::Exhausted, "one candidate holds, and nothing can be timed on this machine".to_owned()));
+        return Some((
+            StopReason::Exhausted,
+            "one candidate holds, and nothing can be timed on this machine".to_owned(),
+        ));
     }
     let made = history.made();
     if made >= rules.iterations {
