@@ -3,6 +3,7 @@
 pub(crate) mod arm;
 pub(crate) mod baseline;
 mod beside;
+mod blocks;
 mod clock;
 mod compiled;
 pub(crate) mod gpu;

@@ -2,8 +2,9 @@
 
 use super::{
     Session,
-    arm::{Arm, Called, How, Sample},
+    arm::{Arm, How},
     beside::{Beside, GRAPH_BELOW_US},
+    blocks::Blocks,
     clock::{self, Clock},
     gpu::Gpu,
     outcome::Outcome,
@@ -15,8 +16,7 @@ use crate::{
     error::{ExecError, Result},
     sandbox::Sandbox,
 };
-use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median, ratio_of_medians};
-use std::time::{Duration, Instant};
+use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median};
 
 /// Input sets that are called again and again.
 pub(crate) const RING: usize = 4;
@@ -25,13 +25,8 @@ pub(crate) const UNSEEN_SET: &str = "unseen";
 /// Sets that a cell sees once, or fewer where they are large.
 const UNSEEN: usize = 6;
 const UNSEEN_BYTES: usize = 1 << 30;
-/// Less than a GPU gives to each process in turn, and more than calls on an idle device leave unseen.
-const TIME_SLICE_US: f64 = 700.0;
-const FEWEST_BLOCKS: usize = 5;
-const MOST_BLOCKS: usize = 60;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
 pub(crate) const WARM_UP_CALLS: usize = 6;
-const NARROW: f64 = 0.01;
 /// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio). One pair
 /// cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
 const BETWEEN_CELLS: f64 = 0.03;
@@ -45,7 +40,6 @@ const RESOLVED: f64 = 0.2;
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
 const OWN_THREADS: [&str; 6] =
     ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
-const WHOLE_LIMIT: Duration = Duration::from_mins(2);
 
 /// Times on sets that a cell had never seen, on sets that it had, and of the baseline beside them.
 #[derive(Default)]
@@ -53,14 +47,6 @@ struct Probes {
     unseen: Vec<f64>,
     seen: Vec<f64>,
     baseline: Vec<f64>,
-}
-
-#[derive(Default)]
-struct Blocks {
-    candidate: Vec<Vec<f64>>,
-    baseline: Vec<Vec<f64>>,
-    candidate_samples: Vec<Sample>,
-    baseline_samples: Vec<Sample>,
 }
 
 impl Session {
@@ -167,7 +153,6 @@ impl Session {
         };
         // What the outside clock saw beyond the inside one counts, and so does being slower on inputs never seen.
         let mut outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
-        let mut gains_less_in_rows = false;
         if let Some(rows) = rows {
             if let Some(verdict) = lie(&rows.report, rows.report.outside_us - rows.report.hidden_us) {
                 return Ok(outcome.fail("calls in a row", verdict));
@@ -175,7 +160,6 @@ impl Session {
             outcome.pass("calls in a row", rows.described());
             let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own.median);
             outside = rows.correction(own.median, baseline_us);
-            gains_less_in_rows = outside > UNSEEN_MARGIN;
             report = rows.report;
         }
         let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
@@ -185,16 +169,18 @@ impl Session {
             beside.graph = self.as_graph(arm)?;
         }
         self.publish(outcome, name, &blocks, own, scale, &report, &beside);
-        let resolution = rows.map_or(report.resolution(), |rows| rows.resolution_us);
         if self.gpu.is_some() {
-            // Rows resolve what a single call cannot.
+            let resolution = rows.map_or(report.resolution(), |rows| rows.resolution_us);
             let unresolved = resolution > RESOLVED * own.median;
-            outcome.provisional = match (unresolved, gains_less_in_rows) {
-                (_, true) => "in rows of calls it gains less than in single ones, and that is given",
-                (true, _) if idle => "launches cannot be queued, and on an idle device the outside clock is coarse",
-                (true, _) => "the outside clock cannot confirm a time this short",
-                (false, _) if rows.is_some() => "",
-                (false, _) => outcome.provisional,
+            outcome.provisional = match outside > UNSEEN_MARGIN {
+                true if rows.is_some() => "in rows of calls it gains less than in single ones, and that is given",
+                _ if unresolved && idle => {
+                    "launches cannot be queued, and on an idle device the outside clock is coarse"
+                }
+                _ if unresolved => "the outside clock cannot confirm a time this short",
+                // Rows resolve what a single call cannot.
+                _ if rows.is_some() => "",
+                _ => outcome.provisional,
             };
         }
         if let Some(gpu) = self.gpu.as_ref().filter(|gpu| !gpu.staged.is_empty()) {
@@ -205,108 +191,6 @@ impl Session {
             outcome.provisional = "slower on inputs it had never seen, and that is the time given";
         }
         Ok(true)
-    }
-
-    /// Whether calls of one arm cannot be queued, because forward waits for the device; then neither are those of the other.
-    fn cannot_queue(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<bool, Verdict>> {
-        if self.gpu.is_none() {
-            return Ok(Ok(false));
-        }
-        let set = self.referee.set(0, OWN, 0)?;
-        let how = How::cold(self.call_limit());
-        if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-            return Ok(Err(verdict));
-        }
-        self.baseline_call(control, 0)?;
-        let both = arm.queues && control.queues;
-        (arm.queues, control.queues) = (both, both);
-        Ok(Ok(!both))
-    }
-
-    /// Blocks, and what the outside clock says of them.
-    ///
-    /// Where launches on several streams wait for each other behind the gate, the referee gets its turn on the device a time
-    /// slice later, and the outside clock counts that. So much hidden time shows in calls on an idle device too, if it is
-    /// there: they decide.
-    fn blocks_and_clocks(
-        &mut self,
-        arm: &mut Arm,
-        control: &mut Arm,
-        idle: &mut bool,
-    ) -> Result<std::result::Result<(Blocks, clock::ClockReport), Verdict>> {
-        // By one thread, which has no more than its share of the bandwidth.
-        let fetch_us = match self.gpu {
-            Some(_) => 0.0,
-            None => self.options.threads as f64 * self.opened.output_bytes as f64 / self.evictor.bandwidth() * 1e6,
-        };
-        loop {
-            let blocks = match self.run_blocks(arm, control)? {
-                Ok(blocks) => blocks,
-                Err(verdict) => return Ok(Err(verdict)),
-            };
-            let report = clock::examine(&blocks.candidate_samples, &blocks.baseline_samples, fetch_us)
-                .ok_or_else(|| ExecError::harness("nothing was timed"))?;
-            let slice = report.clock == Clock::Lie && report.hidden_us > TIME_SLICE_US;
-            if *idle || self.gpu.is_none() || (arm.queues && control.queues && !slice) {
-                return Ok(Ok((blocks, report)));
-            }
-            *idle = true;
-            (arm.queues, control.queues) = (false, false);
-        }
-    }
-
-    /// ABBA or BAAB by chance, until the interval is narrow or the blocks that the baseline's cost allows are done.
-    fn run_blocks(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Blocks, Verdict>> {
-        let mut blocks = Blocks::default();
-        let begun = Instant::now();
-        let mut planned = MOST_BLOCKS;
-        let mut turn = 0;
-        while blocks.candidate.len() < planned {
-            let mut chance = [0; 2];
-            crate::cell::fill_random(&mut chance)?;
-            let candidate_first = chance[0] & 1 == 0;
-            let order = [candidate_first, !candidate_first, !candidate_first, candidate_first];
-            let (mut of_candidate, mut of_baseline) = (Vec::new(), Vec::new());
-            let mut baseline_cost = Duration::ZERO;
-            for is_candidate in order {
-                let number = (turn + usize::from(chance[1])) % RING;
-                turn += 1;
-                let set = self.referee.set(0, OWN, number)?;
-                let how = How::cold(self.call_limit());
-                let started = Instant::now();
-                let side: &mut Arm = if is_candidate { arm } else { control };
-                let called: Called = side.call(&mut self.referee, &mut self.evictor, &set, how)?;
-                if let Ok(sample) = &called {
-                    tracing::debug!(is_candidate, number, inside_us = sample.inside_us, outside_us = sample.outside_us);
-                }
-                match (called, is_candidate) {
-                    (Ok(sample), true) => {
-                        of_candidate.push(sample.inside_us);
-                        blocks.candidate_samples.push(sample);
-                    }
-                    (Ok(sample), false) => {
-                        baseline_cost += started.elapsed();
-                        of_baseline.push(sample.inside_us);
-                        blocks.baseline_samples.push(sample);
-                    }
-                    (Err(verdict), true) => return Ok(Err(verdict)),
-                    (Err(verdict), false) => {
-                        return Err(ExecError::harness(format!("the baseline failed: {}", verdict.reason)));
-                    }
-                }
-            }
-            blocks.candidate.push(of_candidate);
-            blocks.baseline.push(of_baseline);
-            // The plan follows from the baseline's cost alone: a candidate cannot earn fewer repeats by being slow.
-            let block_cost = 2.0 * baseline_cost.as_secs_f64();
-            let affordable = self.options.time_budget.as_secs_f64() / block_cost.max(1e-6);
-            planned = planned.min((affordable as usize).clamp(FEWEST_BLOCKS, MOST_BLOCKS));
-            let enough = blocks.candidate.len() >= FEWEST_BLOCKS;
-            if enough && (begun.elapsed() > WHOLE_LIMIT || narrow(&blocks)) {
-                break;
-            }
-        }
-        Ok(Ok(blocks))
     }
 
     /// Makes every set that timing needs, so that nothing of ours computes while an arm is timed.
@@ -356,7 +240,7 @@ impl Session {
         beside: &Beside,
     ) {
         let baseline_times: Vec<f64> = blocks.baseline.concat();
-        outcome.speedup = ratio(blocks).map(|(center, interval)| {
+        outcome.speedup = blocks.ratio().map(|(center, interval)| {
             let wide = interval.widened(center, BETWEEN_CELLS);
             (center / scale, Interval { low: wide.low / scale, high: wide.high / scale })
         });
@@ -427,14 +311,6 @@ fn lie(report: &clock::ClockReport, claimed_us: f64) -> Option<Verdict> {
 /// Whether a candidate seems to start threads by itself.
 pub(crate) fn starts_threads(source: &str) -> bool {
     OWN_THREADS.iter().any(|word| source.contains(word))
-}
-
-fn ratio(blocks: &Blocks) -> Option<(f64, Interval)> {
-    ratio_of_medians(&blocks.baseline, &blocks.candidate, blocks.candidate.len() as u64)
-}
-
-fn narrow(blocks: &Blocks) -> bool {
-    ratio(blocks).is_some_and(|(center, interval)| interval.relative_half_width(center) <= NARROW)
 }
 
 /// Slower by more than noise, in the middle and at the quick end.
