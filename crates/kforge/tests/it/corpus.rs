@@ -135,7 +135,7 @@ fn hostile_candidates_get_a_clear_answer_from_source_rules() {
     let hostile = root().join("corpus/hostile");
     let flags = ["--no-timing", "--timeout", "5", "--memory", "2"];
     let expectation =
-        Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: no_canary, lanes: 3 };
+        Expectation { keys: &["expect"], flags: &flags, chosen: is_about_rules, also: no_canary, lanes: 2 };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
 }
 
@@ -144,7 +144,7 @@ fn hostile_candidates_get_a_clear_answer_without_source_rules() {
     let hostile = root().join("corpus/hostile");
     let flags = ["--no-timing", "--timeout", "5", "--memory", "2", "--no-guard"];
     let keys = &["expect-unguarded", "expect"];
-    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: no_canary, lanes: 3 };
+    let expectation = Expectation { keys, flags: &flags, chosen: |_| true, also: no_canary, lanes: 2 };
     check(&hostile.join("candidates"), &hostile.join("problems"), &expectation);
 }
 
