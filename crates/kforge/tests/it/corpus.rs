@@ -18,7 +18,7 @@ fn is_about_rules(file: &Path) -> bool {
 }
 
 /// Files of one call where several calls are made at once.
-const PART: usize = 12;
+const PART: usize = 40;
 
 struct Expectation<'a> {
     /// Header keys, the first that a file has counts.
