@@ -4,39 +4,46 @@
 use crate::error::{ExecError, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::{
+    cell::Cell,
     fs::{File, OpenOptions},
+    marker::PhantomData,
     os::unix::fs::OpenOptionsExt,
+    rc::Rc,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Held as long as it lives; the system takes it back from a process that ends.
+/// Held as long as it lives; the system takes it back from a process that ends. It stays in the thread that took it.
 pub(crate) struct Turn {
     _file: File,
+    of_one: bool,
+    _stays: PhantomData<Rc<()>>,
 }
 
 /// How many turns this process holds, since when, and for how long it held any before.
-#[derive(Default)]
 struct Meter {
     held: usize,
     since: Option<Instant>,
     before: Duration,
 }
 
-static METER: Mutex<Option<Meter>> = Mutex::new(None);
+static METER: Mutex<Meter> = Mutex::new(Meter { held: 0, since: None, before: Duration::ZERO });
+
+thread_local! {
+    /// Turns of this thread: shared ones, and those of its own.
+    static HELD: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
 
 /// For how long this process has held at least one turn: devices were checking or timing for it.
 #[must_use]
 pub fn busy() -> Duration {
-    let mut meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
-    let meter = meter.get_or_insert_default();
+    let meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
     meter.before + meter.since.map_or(Duration::ZERO, |since| since.elapsed())
 }
 
-fn count(change: impl FnOnce(&mut Meter)) {
+fn count(change: impl FnOnce(&mut usize)) {
     let mut meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
-    let meter = meter.get_or_insert_default();
-    change(meter);
+    change(&mut meter.held);
     if meter.held > 0 {
         meter.since.get_or_insert_with(Instant::now);
     } else if let Some(since) = meter.since.take() {
@@ -46,44 +53,53 @@ fn count(change: impl FnOnce(&mut Meter)) {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        count(|meter| meter.held -= 1);
+        count(|held| *held -= 1);
+        let (shared, own) = HELD.get();
+        HELD.set(if self.of_one { (shared, own - 1) } else { (shared - 1, own) });
     }
 }
 
 impl Turn {
     /// For timing. Waits until nobody else uses `what` (a device's name); `waiting` is called once if that takes a while.
     pub(crate) fn take(what: &str, waiting: impl FnOnce()) -> Result<Self> {
-        Self::lock(what, (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive), waiting)
+        Self::lock(true, what, (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive), waiting)
     }
 
     /// For what is not timed. Waits until nobody times on `what`.
     pub(crate) fn share(what: &str, waiting: impl FnOnce()) -> Result<Self> {
-        Self::lock(what, (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared), waiting)
+        Self::lock(false, what, (FlockOperation::NonBlockingLockShared, FlockOperation::LockShared), waiting)
     }
 
     /// The same, if it can be had at once.
     pub(crate) fn try_share(what: &str) -> Result<Option<Self>> {
         let file = open(what)?;
-        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok().then(|| Self::of(file)))
+        Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok().then(|| Self::of(file, false)))
     }
 
     fn lock(
+        of_one: bool,
         what: &str,
         (try_it, wait_for_it): (FlockOperation, FlockOperation),
         waiting: impl FnOnce(),
     ) -> Result<Self> {
+        let (shared, own) = HELD.get();
+        if own > 0 || (of_one && shared > 0) {
+            return Err(ExecError::harness("a thread would wait for a turn that it holds itself"));
+        }
         let file = open(what)?;
         if flock(&file, try_it).is_err() {
             waiting();
             flock(&file, wait_for_it)
                 .map_err(|error| ExecError::Io { what: "cannot wait for a turn".to_owned(), cause: error.into() })?;
         }
-        Ok(Self::of(file))
+        Ok(Self::of(file, of_one))
     }
 
-    fn of(file: File) -> Self {
-        count(|meter| meter.held += 1);
-        Self { _file: file }
+    fn of(file: File, of_one: bool) -> Self {
+        count(|held| *held += 1);
+        let (shared, own) = HELD.get();
+        HELD.set(if of_one { (shared, own + 1) } else { (shared + 1, own) });
+        Self { _file: file, of_one, _stays: PhantomData }
     }
 }
 
@@ -110,6 +126,20 @@ mod tests {
         drop(both);
         let held = busy().saturating_sub(before);
         assert!(held >= Duration::from_millis(20), "{held:?}");
+        let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
+    }
+
+    #[test]
+    fn who_holds_a_turn_does_not_wait_for_another_of_it() {
+        let name = format!("nested {}", std::process::id());
+        let shared = Turn::share(&name, || ()).unwrap();
+        assert!(Turn::take(&name, || panic!("it would wait for ever")).is_err());
+        let again = Turn::share(&name, || panic!("shared turns go together")).unwrap();
+        drop((shared, again));
+        let own = Turn::take(&name, || panic!("free")).unwrap();
+        assert!(Turn::share(&name, || panic!("it would wait for ever")).is_err());
+        drop(own);
+        drop(Turn::take(&name, || panic!("free again")).unwrap());
         let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
     }
 

@@ -267,8 +267,8 @@ impl Session {
         let audited = self.audit(arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
         let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
-        // Compilers disturb whoever times on a CPU. On a GPU they do not, and it would wait for them.
-        let compiling = if self.options.place.is_gpu() { None } else { Some(checking) };
+        // Compilers disturb whoever times on a CPU. On a GPU they do not, and whoever times there would wait for them.
+        let compiling = Some(checking).filter(|_| !self.options.place.is_gpu());
         let begun = Instant::now();
         self.start_baselines(observer)?;
         let started = begun.elapsed();

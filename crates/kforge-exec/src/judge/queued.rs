@@ -39,18 +39,18 @@ impl Arm {
             Ok(question) => question,
             Err(verdict) => return Ok(Err(verdict)),
         };
-        let mut queued = self.cell.answer(&mut self.sandbox, &question, QUEUE_LIMIT)?;
-        if queued.is_none() {
+        let queued = if let Some(answer) = self.cell.answer(&mut self.sandbox, &question, QUEUE_LIMIT)? {
+            answer
+        } else {
             if began.is_none() {
                 self.queues = false;
                 began = Some(referee.reveal(lane, sets, how.cold)?);
             }
-            queued = Some(self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?);
-        }
+            self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?
+        };
         let launching_ns = match queued {
-            Some(Err(verdict)) => return Ok(Err(verdict)),
-            Some(Ok(answer)) => answer.a,
-            None => 0,
+            Ok(answer) => answer.a,
+            Err(verdict) => return Ok(Err(verdict)),
         };
         // It waits for its calls before they can begin: waking it up is not part of their time.
         let question = match self.send_awake(Op::Collect(count))? {

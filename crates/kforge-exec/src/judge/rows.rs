@@ -25,7 +25,7 @@ const ROWS: usize = 8;
 /// Less than this is not worth a correction: caches are not as cold within a row.
 const MATERIAL: f64 = 1.05;
 /// A difference of medians that is larger than so many of their spreads is no chance.
-const SPREADS: f64 = 2.0;
+const SPREADS_OF_MEDIANS: f64 = 2.0;
 
 /// What rows have shown.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl Rows {
             let overheads = Summary::of(&samples.iter().map(|s| s.outside_us - s.inside_us).collect::<Vec<_>>())?;
             Some(overheads.spread() / (overheads.n as f64).sqrt())
         };
-        let resolution_us = SPREADS * (spread(own)? + spread(baseline)?);
+        let resolution_us = SPREADS_OF_MEDIANS * (spread(own)? + spread(baseline)?);
         Some(Self { calls, report, baseline_us, resolution_us })
     }
 
