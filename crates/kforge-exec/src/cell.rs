@@ -154,10 +154,8 @@ impl Cell {
     }
 
     /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.
-    ///
-    /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
-    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration, thaw: bool) -> Result<Asked> {
-        let question = match self.send(sandbox, op, thaw)? {
+    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Result<Asked> {
+        let question = match self.send(sandbox, op, false)? {
             Ok(question) => question,
             Err(verdict) => return Ok(Err(verdict)),
         };
@@ -165,6 +163,8 @@ impl Cell {
     }
 
     /// Asks without waiting.
+    ///
+    /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
     pub(crate) fn send(
         &mut self,
         sandbox: &mut Sandbox,

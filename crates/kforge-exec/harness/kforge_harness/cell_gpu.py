@@ -63,7 +63,6 @@ class Gpu:
     def time(self, model: Any, arguments: list[Any]) -> tuple[Any, int, int]:
         """The result of one call on an idle device, its nanoseconds with all that launching it took, and those alone."""
         self._forget()
-        self.fetch()
         self.wait()
         start, end = self._events[0]
         self._driver.record(start, self._stream)

@@ -6,6 +6,7 @@ cell as a file descriptor. Where the driver cannot share memory of the device, a
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from collections.abc import Callable
@@ -28,8 +29,10 @@ def device_slot(driver: cuda_driver.Driver, nbytes: int) -> tuple[int, torch.Ten
 
 
 def host_slot(nbytes: int) -> tuple[int, torch.Tensor]:
-    file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC)
+    file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, nbytes)
+    # A cell that made it smaller would end whoever looks at what is gone.
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 import torch
 
 from kforge_harness.lanes import Lane, host_slot
@@ -77,3 +78,10 @@ def test_the_next_candidate_finds_nothing() -> None:
     PLAN.outputs(outputs)[0].fill_(5)
     lane.wipe()
     assert int(inputs.max()) == 0 and int(outputs.max()) == 0
+
+
+def test_a_cell_cannot_take_memory_away_from_the_referee() -> None:
+    file, _seen = host_slot(4096)
+    with pytest.raises(PermissionError):
+        os.ftruncate(file, 0)
+    os.close(file)

@@ -106,8 +106,10 @@ impl Arm {
     }
 
     fn ask_awake(&mut self, op: Op, limit: Duration) -> Result<Asked> {
-        let thaw = std::mem::take(&mut self.frozen);
-        self.cell.ask(&mut self.sandbox, op, limit, thaw)
+        match self.send_awake(op)? {
+            Ok(question) => self.cell.answer_in_time(&mut self.sandbox, &question, limit),
+            Err(verdict) => Ok(Err(verdict)),
+        }
     }
 
     /// Reveals the inputs, asks for the output, takes it at once, and looks at all of it.

@@ -86,9 +86,9 @@ impl Session {
         let limit = self.options.timeout;
         let special = Special { ahead_of_time: true, ..Special::default() };
         let mut cell = self.builder(sandbox, source, special)?;
-        let mut last = cell.ask(sandbox, Op::Import, limit, false)?;
+        let mut last = cell.ask(sandbox, Op::Import, limit)?;
         if last.is_ok() {
-            last = cell.ask(sandbox, Op::AheadOfTime, limit, false)?;
+            last = cell.ask(sandbox, Op::AheadOfTime, limit)?;
         }
         match last {
             Err(verdict) => {

@@ -145,7 +145,7 @@ impl Session {
         outcome.evidence = Evidence::Compiled;
         outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
         let mut cell = self.candidate_cell(&mut sandbox, source, self.ordinary())?;
-        if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout, false)? {
+        if let Err(verdict) = cell.ask(&mut sandbox, Op::Import, self.options.timeout)? {
             outcome.log = sandbox.log.text();
             outcome.fail("import", verdict);
             return Ok(None);
@@ -299,12 +299,12 @@ impl Session {
         let set = self.referee.set(0, OWN, 0)?;
         cell.slots.lay(&mut self.referee, &set, false)?;
         for op in [Op::Import, Op::Construct(0)] {
-            if cell.ask(sandbox, op, limit, false)?.is_err() {
+            if cell.ask(sandbox, op, limit)?.is_err() {
                 outcome.pass("own kernels", "nothing works without them");
                 return Ok(true);
             }
         }
-        let Ok(answer) = cell.ask(sandbox, Op::Audit, limit, false)? else {
+        let Ok(answer) = cell.ask(sandbox, Op::Audit, limit)? else {
             outcome.pass("own kernels", "nothing works without them");
             return Ok(true);
         };

@@ -389,7 +389,7 @@ fn ask<T: DeserializeOwned>(
     sandbox: &mut Sandbox,
     what: u64,
 ) -> Result<std::result::Result<T, String>> {
-    let length = match cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT, false)? {
+    let length = match cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT)? {
         Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
         Err(verdict) => return Ok(Err(format!("what was built could not be looked at: {}", verdict.reason))),
     };

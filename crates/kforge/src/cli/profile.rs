@@ -87,7 +87,8 @@ pub(crate) fn profile(args: &ProfileArgs, printer: &Printer) -> anyhow::Result<u
         .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", args.candidate.display())))?;
     let name = args.candidate.display().to_string();
     let target = pick_target::for_candidates(args.target.as_ref(), [(&*name, &*source)].into_iter(), printer)?;
-    let report = kforge_guard::check(&source, &args.rules.settings(target::imports(Some(&target))?)?);
+    let imports = target::imports(Some(&target)).map_err(|error| Usage(error.to_string()))?;
+    let report = kforge_guard::check(&source, &args.rules.settings(imports)?);
     if let Some(hard) = report.findings.iter().find(|finding| finding.severity == Severity::Hard) {
         printer.note(&format!("{name}:{}: {}: {}; `kforge guard` says more", hard.line, hard.rule, hard.message));
         return Ok(State::GenerationFailure.exit_code());

@@ -58,7 +58,8 @@ fn the_json_schema_is_the_one_that_is_checked_in() {
 #[test]
 fn wrong_use_is_exit_code_2_with_what_to_do() {
     let triton = "examples/softmax/nvidia_triton.py";
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
+        (&["profile", PROBLEM, HONEST, "--target", "nvidia/cobol"], "this version knows"),
         (&["eval", "no/such/problem.py", HONEST], "cannot read the problem"),
         (
             &["eval", PROBLEM, HONEST, triton],

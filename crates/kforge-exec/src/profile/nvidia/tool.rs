@@ -231,7 +231,7 @@ fn ask<T: DeserializeOwned>(
     what: u64,
     limit: Duration,
 ) -> Result<std::result::Result<T, String>> {
-    let length = match cell.ask(sandbox, Op::Inspect(what), limit, false)? {
+    let length = match cell.ask(sandbox, Op::Inspect(what), limit)? {
         Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
         Err(verdict) => return Ok(Err(format!("the tool's process failed: {}", verdict.reason))),
     };
