@@ -23,6 +23,7 @@ CANDIDATE_FILES = {
     "nvidia_cuda.py": "nvidia/cuda",
     "load_inline.py": "nvidia/cuda",
     "nvidia_triton.py": "nvidia/triton",
+    "nvidia_cute.py": "nvidia/cute",
 }
 QUICK = ("--baselines", "eager", "--time-budget", "0.4")
 # A cheat that ends `correct` must not be faster than this, by the lower end of its interval; a result that is called provisional
@@ -210,6 +211,15 @@ def has_gpu() -> bool:
     return code == 0 and "GPU" in out
 
 
+def has_cute(kforge: str) -> bool:
+    """Whether the Python that kforge evaluates with has CuTe DSL."""
+    code, out, _ = run([kforge, "python"], 120)
+    if code != 0 or not out.strip():
+        return False
+    ask = "import importlib.util, sys; sys.exit(importlib.util.find_spec('cutlass') is None)"
+    return run([out.strip().splitlines()[-1], "-c", ask], 60)[0] == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kforge", default=str(ROOT / "target/release/kforge"))
@@ -232,6 +242,11 @@ def main() -> int:
         print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")
         print(f"0 passed, 0 failed, {len(cases)} skipped")
         return 0
+    if not has_cute(args.kforge):
+        without = [case for case in cases if case.target != "nvidia/cute"]
+        if len(without) < len(cases):
+            print(f"CuTe DSL is not installed here: {len(cases) - len(without)} cases are left out.\n")
+        cases = without
     end = time.monotonic() + args.limit_s
 
     def run_in_time(group: list[Case]) -> list[Row]:

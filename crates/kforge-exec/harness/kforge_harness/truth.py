@@ -100,10 +100,16 @@ def bands(
         e_hi = widen * max(*errors, FLOOR * unit * math.sqrt(reduction))
         e_lo = error_of(low, true) / rms
         separated = e_lo >= (SEPARATION_FROM_TF32 if mul == "tf32" else SEPARATION) * e_hi
-        tau = widen * max(TAU[mul] if io != "fp64" else TAU["fp64"], TAU[io])
+        tau = widen * usual_tolerance(mul, own.dtype)
         tau = max(tau, NATIVE_MARGIN * worst_of(own, true, scale))
         made.append(Band(math.sqrt(e_hi * e_lo) if separated else SEPARATION * e_hi, tau, scale, e_hi, e_lo, separated))
     return made
+
+
+def usual_tolerance(mul: str, dtype: torch.dtype) -> float:
+    """Of one element of an output, where neither fast mathematics nor an imprecise reference asks for more."""
+    io = precision_of(dtype)
+    return TAU["fp64"] if io == "fp64" else max(TAU[mul], TAU[io])
 
 
 def _rounded_run(

@@ -17,7 +17,11 @@ from kforge_harness import cute_aot
 
 HARNESS = Path(__file__).resolve().parents[1]
 EXAMPLE = HARNESS.parents[1] / "kforge/targets/nvidia-cute/example/candidate.py"
-EXAMPLES = [EXAMPLE, *sorted((Path(__file__).parent / "cute").glob("*.py"))]
+EXAMPLES = [
+    EXAMPLE,
+    *sorted((Path(__file__).parent / "cute").glob("*.py")),
+    *sorted((HARNESS.parents[2] / "examples/gpu").glob("*/nvidia_cute.py")),
+]
 HEAD = """
 import cutlass
 from cutlass import cute

@@ -42,6 +42,16 @@ def test_the_log_of_positive_inputs_is_never_redrawn(tmp_path: Path) -> None:
     assert len([note for note in reference.notes if "does not bear" in note]) == 4
 
 
+def test_inputs_that_round_as_the_problem_s_own_do_are_drawn(tmp_path: Path) -> None:
+    rounds = reference_of(simple(tmp_path, "(x + 200.0) - 200.0"), tmp_path)
+    assert rounds.distributions == [OWN, "normal", "uniform", "heavy", "zeros"]
+
+
+def test_inputs_on_which_eager_itself_is_wrong_are_not_drawn(tmp_path: Path) -> None:
+    cancels = reference_of(simple(tmp_path, "(x + 30000.0) - 30000.0"), tmp_path)
+    assert "normal" not in cancels.distributions
+
+
 @pytest.mark.parametrize("inputs", ["torch.randint(0, 9, (8, 8))", "torch.randn(8, 8).tril()", "torch.ones(8, 8)"])
 def test_structured_inputs_come_from_the_problem_only(tmp_path: Path, inputs: str) -> None:
     assert reference_of(simple(tmp_path, "x * 2.0", inputs), tmp_path).distributions == [OWN]

@@ -21,8 +21,12 @@ const LEFT_TO_A_GPU: [&str; 5] = ["attention", "depthwise_conv", "rotary", "laye
 const VERIFY_ONLY: [&str; 6] = ["eval", "--json", "--target", "nvidia/triton", "--no-timing", "--baselines=eager"];
 
 /// What the files of an example are written in.
-const LANGUAGES: [(&str, Language); 3] =
-    [("nvidia_cuda.py", Language::Cuda), ("load_inline.py", Language::Cuda), ("nvidia_triton.py", Language::Triton)];
+const LANGUAGES: [(&str, Language); 4] = [
+    ("nvidia_cuda.py", Language::Cuda),
+    ("load_inline.py", Language::Cuda),
+    ("nvidia_triton.py", Language::Triton),
+    ("nvidia_cute.py", Language::Cute),
+];
 
 const ARCHITECTURE: &str = "-gencode=arch=compute_90a,code=sm_90a";
 
@@ -131,7 +135,7 @@ fn triton_examples_for_gpus_are_right_and_compile_without_one() {
 /// A rule that refuses an honest kernel, or a cheat that is said to be caught by rules and is not, shows here.
 #[test]
 fn source_rules_agree_with_what_gpu_candidates_expect() {
-    let imports = ["torch", "kforge_rt", "numpy", "triton"].map(str::to_owned).to_vec();
+    let imports = ["torch", "kforge_rt", "numpy", "triton", "cutlass", "cuda"].map(str::to_owned).to_vec();
     let settings = kforge_guard::Settings { imports: Some(imports), ..Default::default() };
     let (mut wrong, mut checked) = (String::new(), 0);
     let folders = ["examples/gpu/failing", "corpus/gpu/cheats", "corpus/gpu/honest", "corpus/gpu/unsound"]

@@ -27,8 +27,9 @@ def relu_mix_kernel(x: cute.Tensor, bias: cute.Tensor, y: cute.Tensor, eps: cutl
 
     partial = cute.make_tensor(cute.arch.alloc_smem(cutlass.Float32, WARPS), cute.make_layout(WARPS))
     total = cute.arch.warp_reduction_sum(total)
+    warp = cute.arch.warp_idx()  # a shuffle: inside of the branch, lane 0 would wait for the others for ever
     if cute.arch.lane_idx() == 0:
-        partial[cute.arch.warp_idx()] = total
+        partial[warp] = total
     cute.arch.sync_threads()
     divisor = eps
     for w in cutlass.range_constexpr(WARPS):

@@ -1,0 +1,121 @@
+"""Prints the tables of docs/gpu.md from what the GPU suite wrote: python scripts/gpu_tables.py SUITE.json, where that is its --json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+PARTS = {
+    "examples": "examples, at their own sizes",
+    "failing": "one for each failing state",
+    "cheats": "cheats that a source rule refuses",
+    "cheats-unguarded": "cheats, with the source rules switched off",
+    "honest": "honest kernels that look like cheats",
+    "unsound": "kernels that are right by luck",
+    "sanitizer": "compute-sanitizer: one clean kernel, one finding each of memcheck, racecheck, initcheck",
+    "profile": "the profiler ladder",
+    "watchdog": "a kernel that never ends, and the next candidate after it",
+}
+KERNELS = {"nvidia_cuda": "CUDA", "nvidia_triton": "Triton", "nvidia_cute": "CuTe DSL", "load_inline": "load_inline"}
+IN_A_ROW = re.compile(r": ([\d.]+) us each from outside, the baseline ([\d.]+) us; the clock resolves ([\d.]+) us")
+
+Row = dict[str, Any]
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    body = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *body])
+
+
+def part(row: Row) -> str:
+    return str(row["name"]).split("/")[0]
+
+
+def speedup(row: Row) -> str:
+    return f"{row['speedup']:.2f} ({row['low']:.2f} to {row['high']:.2f})" if row["speedup"] else ""
+
+
+def in_a_row(row: Row) -> tuple[str, str, str]:
+    """Microseconds of one call as the outside clock saw it, those of the baseline, and what the clock resolves."""
+    details = (check["detail"] for check in row["answer"].get("checks") or [] if check["name"] == "calls in a row")
+    found = IN_A_ROW.search(next(details, ""))
+    return (found[1], found[2], found[3]) if found else ("", "", "")
+
+
+def parts(rows: Sequence[Row]) -> str:
+    all_of, passed = Counter(map(part, rows)), Counter(part(row) for row in rows if row["passed"])
+    lines = [(text, str(all_of[name]), str(passed[name])) for name, text in PARTS.items() if name in all_of]
+    return markdown(("part", "cases", "passed"), lines)
+
+
+def endings(cheats: Sequence[Row]) -> str:
+    ends = Counter(f"{row['state']}/{row['kind']}".rstrip("/") for row in cheats)
+    return markdown(("how it ended", "cheats"), [(f"`{end}`", str(count)) for end, count in ends.most_common()])
+
+
+def in_vain(cheats: Sequence[Row]) -> str:
+    lines = []
+    for row in cheats:
+        if row["state"] == "correct":
+            own, baseline, _resolved = in_a_row(row)
+            provisional = "provisional" if row["answer"]["provisional"] else ""
+            lines.append((row["name"].split("/")[1], speedup(row), own, baseline, provisional))
+    return markdown(("cheat", "speedup over eager", "a call in rows, us", "one of eager, us", ""), lines)
+
+
+def examples(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in sorted((row for row in rows if part(row) == "examples" and row["speedup"]), key=lambda row: row["name"]):
+        _part, problem, file = row["name"].split("/")
+        answer = row["answer"]
+        baselines = {one["name"]: f"{one['median_us']:.1f}" for one in answer["baselines"]}
+        own, _baseline, resolved = in_a_row(row)
+        lines.append(
+            (
+                problem,
+                KERNELS[file],
+                speedup(row) + (", provisional" if answer["provisional"] else ""),
+                answer["baseline"]["name"],
+                f"{answer['candidate']['median_us']:.1f}",
+                baselines.get("compile", ""),
+                baselines.get("eager", ""),
+                own,
+                resolved,
+            )
+        )
+    head = ("example", "kernel", "speedup", "over", "candidate, us", "compile, us", "eager, us", "a call in rows, us")
+    return markdown((*head, "the clock resolves, us"), lines)
+
+
+def resolution(rows: Sequence[Row]) -> str:
+    found = sorted(float(text) for row in rows if (text := in_a_row(row)[2]))
+    if not found:
+        return "no result with calls in a row"
+    at = lambda share: found[min(len(found) - 1, int(share * len(found)))]
+    return f"in rows the clock resolves {at(0.5):.1f} us at the median of {len(found)}, {at(0.9):.1f} us or better in nine of ten, {found[-1]:.1f} us in the worst"
+
+
+def provisional(rows: Sequence[Row]) -> str:
+    reasons = (row for row in rows if row["state"] == "correct" and row["answer"].get("provisional"))
+    return markdown(("provisional", "why"), [(row["name"], row["answer"]["provisional_reason"]) for row in reasons])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", type=Path, help="what gpu_suite.py --json wrote")
+    rows: list[Row] = json.loads(parser.parse_args().suite.read_text(encoding="utf-8"))
+    cheats = [row for row in rows if part(row) == "cheats-unguarded"]
+    print(
+        "\n\n".join(
+            (parts(rows), resolution(rows), endings(cheats), in_vain(cheats), examples(rows), provisional(rows))
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
