@@ -20,9 +20,8 @@ import types
 from typing import Any
 
 import torch
-from torch import nn
 
-from . import audit, home, layout, modules, wire
+from . import audit, baselines, home, layout, modules, wire
 from .align import align
 from .failure import Failure, classify
 from .outputs import Expected, deliver, recheck
@@ -159,7 +158,7 @@ class _Cell:
             recheck(self._kept, self._current.expected[0])
             return "ok", 0, 0, 0
         if request.op == wire.OP_AHEAD_OF_TIME:
-            return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
+            return self._ahead_of_time()
         if request.op == wire.OP_PROFILE:
             return self._profile(request.argument)
         if request.op == wire.OP_KERNELS:
@@ -213,7 +212,7 @@ class _Cell:
                 model.prepare()
             prepare_ns = _clock() - start
         if self._spec["role"] == "baseline":
-            model = compiled(model, self._spec["baseline"])
+            model = baselines.compiled(model, self._spec["baseline"])
         self._model, self._current = model, variant
         gc.collect()
         gc.disable()
@@ -310,6 +309,12 @@ class _Cell:
 
         return "ok", 0, self.write_detail(operators.kernels(self._model, self._current.arguments, calls)), 0
 
+    def _ahead_of_time(self) -> tuple[str, int, int, int]:
+        if self._spec["role"] == "baseline":
+            baselines.compile_only(self._model, self._current.arguments())
+            return "ok", 0, 0, 0
+        return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
+
     def _keep_launches(self) -> tuple[str, int, int, int]:
         """In the interpreting cell: what was launched, for the compiling one in the same scratch."""
         launches = self._audit.triton.recorded_launches()
@@ -360,9 +365,3 @@ def place_threads(cores: list[int], apart: bool) -> None:
     for thread, place in places.items():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(thread, place if apart else set(cores))
-
-
-def compiled(model: nn.Module, baseline: str) -> Any:
-    if baseline == "eager":
-        return model
-    return torch.compile(model, mode="max-autotune" if baseline == "max-autotune" else "default")

@@ -15,7 +15,7 @@ use crate::{
     error::Result,
     memory::Sealed,
 };
-use kforge_types::{Baseline, Summary, short_hash};
+use kforge_types::{Baseline, Kind, Summary, Verdict, short_hash};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -35,13 +35,22 @@ const SETTLING_CALLS: usize = 3;
 pub(crate) const EAGER: &str = "eager";
 const MAX_AUTOTUNE: &str = "max-autotune";
 
-/// A cell with the reference inside and its seconds until then, or a note for the table.
-type Started = std::result::Result<(Arm, f64), String>;
+/// A cell with the reference inside.
+struct Made {
+    arm: Arm,
+    /// Until its first output was there.
+    seconds: f64,
+    /// Whether it has been called.
+    ran: bool,
+}
+
+/// Or a note for the table.
+type Started = std::result::Result<Made, String>;
 
 #[derive(Default)]
 pub(crate) struct Baselines {
     known: Vec<Baseline>,
-    /// Compiled and not yet timed.
+    /// Not yet timed.
     started: BTreeMap<String, Started>,
     control: Option<(String, Arm)>,
     ready: bool,
@@ -95,9 +104,9 @@ impl BaselineChoice {
 }
 
 impl Session {
-    /// Compiles what will be timed, which takes long, before its turn comes. Large ones wait for theirs, since no two of them
-    /// may lie in memory together; so does what times kernels itself on a GPU.
-    pub(crate) fn start_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+    /// Makes what will be timed, before its turn comes. Large ones wait for theirs, since no two of them may lie in memory
+    /// together; so does what times kernels itself for long.
+    pub(crate) fn make_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
         if self.baselines.ready || self.lanes.large {
             return Ok(());
         }
@@ -107,8 +116,22 @@ impl Session {
             None => self.options.baselines.names().iter().map(|name| (*name).to_owned()).collect(),
         };
         for name in names.into_iter().filter(|name| name != MAX_AUTOTUNE || self.gpu.is_none()).collect::<Vec<_>>() {
-            let started = self.start(&name, observer)?;
-            self.baselines.started.insert(name, started);
+            let made = self.make(&name, observer)?;
+            self.baselines.started.insert(name, made);
+        }
+        Ok(())
+    }
+
+    /// Compiles them, which takes long. On a GPU nothing runs meanwhile: somebody else may be timing there, and the compiler
+    /// would choose kernels by times that others disturb.
+    pub(crate) fn compile_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+        for (name, made) in std::mem::take(&mut self.baselines.started) {
+            let made = match made {
+                Ok(made) if self.gpu.is_none() => self.run_first(&name, made, observer)?,
+                Ok(made) if name != EAGER => self.compile_only(&name, made, observer)?,
+                made => made,
+            };
+            self.baselines.started.insert(name, made);
         }
         Ok(())
     }
@@ -143,7 +166,7 @@ impl Session {
         }
         // Somebody else may have measured them all meanwhile.
         for (_, started) in std::mem::take(&mut self.baselines.started) {
-            if let Ok((Arm { mut sandbox, cell, .. }, _)) = started {
+            if let Ok(Made { arm: Arm { mut sandbox, cell, .. }, .. }) = started {
                 self.end_cell(&mut sandbox, cell)?;
             }
         }
@@ -154,7 +177,7 @@ impl Session {
     /// Starts the fastest kept baseline; false when its time has drifted and all must be measured anew.
     fn start_control(&mut self, observer: &dyn Observer) -> Result<bool> {
         let Some(fastest) = self.baselines.fastest().cloned() else { return Ok(false) };
-        let Ok((mut arm, _seconds)) = self.take_started(&fastest.name, observer)? else { return Ok(false) };
+        let Ok(Made { mut arm, .. }) = self.take_started(&fastest.name, observer)? else { return Ok(false) };
         let mut times = Vec::new();
         for number in 0..WARM_UP_CALLS {
             times.extend(self.baseline_call(&mut arm, number)?);
@@ -180,7 +203,7 @@ impl Session {
             for name in group {
                 let mut entry = empty(name);
                 let arm = match self.take_started(name, observer)? {
-                    Ok((arm, seconds)) => {
+                    Ok(Made { arm, seconds, .. }) => {
                         entry.compile_s = Some(seconds);
                         Some(arm)
                     }
@@ -249,15 +272,19 @@ impl Session {
     }
 
     fn take_started(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
-        self.baselines.started.remove(name).map_or_else(|| self.start(name, observer), Ok)
+        let made = self.baselines.started.remove(name).map_or_else(|| self.make(name, observer), Ok)?;
+        made.map_or_else(|note| Ok(Err(note)), |made| self.run_first(name, made, observer))
     }
 
-    /// A cell with the reference inside and one call behind it.
-    pub(crate) fn start(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
-        observer.stage(&match name {
-            EAGER => "starting baseline eager".to_owned(),
-            _ => format!("compiling baseline {name} (kept for the next time)"),
-        });
+    /// The reference as it is, called before.
+    pub(crate) fn start_reference(&mut self, observer: &dyn Observer) -> Result<std::result::Result<Arm, String>> {
+        let made = self.make(EAGER, observer)?;
+        let ran = made.map_or_else(|note| Ok(Err(note)), |made| self.run_first(EAGER, made, observer))?;
+        Ok(ran.map(|made| made.arm))
+    }
+
+    fn make(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
+        observer.stage(&format!("starting baseline {name}"));
         let slots = self.take_lane()?;
         let mut sandbox = self.enter(Role::Baseline)?;
         let inductor = self.inductor_cache()?;
@@ -276,24 +303,45 @@ impl Session {
                 return Ok(Err(verdict.reason));
             }
         }
+        Ok(Ok(Made { arm, seconds: 0.0, ran: false }))
+    }
+
+    fn compile_only(&mut self, name: &str, made: Made, observer: &dyn Observer) -> Result<Started> {
+        observer.stage(&compiling(name));
+        let Made { mut arm, .. } = made;
+        let limit = self.options.baselines.limit(name);
+        let begun = Instant::now();
+        match arm.ask(Op::AheadOfTime, limit)? {
+            Ok(_) => Ok(Ok(Made { arm, seconds: begun.elapsed().as_secs_f64(), ran: false })),
+            Err(verdict) => Ok(Err(not_run(&verdict, limit))),
+        }
+    }
+
+    /// Once; what is compiled is compiled now, as far as it has not been.
+    fn run_first(&mut self, name: &str, made: Made, observer: &dyn Observer) -> Result<Started> {
+        if made.ran {
+            return Ok(Ok(made));
+        }
+        if name != EAGER {
+            observer.stage(&compiling(name));
+        }
+        let Made { mut arm, seconds, .. } = made;
+        let limit = self.options.baselines.limit(name);
         let begun = Instant::now();
         let set = self.referee.set(0, OWN, 0)?;
         match arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(limit))? {
             Ok(_) => {
-                let seconds = begun.elapsed().as_secs_f64();
+                let seconds = seconds + begun.elapsed().as_secs_f64();
                 for _ in 0..self.gpu.as_ref().map_or(0, |_| SETTLING_CALLS) {
                     let _ = arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(limit))?;
                 }
                 // As beside a candidate: two threads on one core would make the choice of the fastest a matter of luck.
                 match arm.ask(Op::Pin(true), limit)? {
-                    Ok(_) => Ok(Ok((arm, seconds))),
-                    Err(verdict) => Ok(Err(format!("did not run: {}", first_line(&verdict.reason)))),
+                    Ok(_) => Ok(Ok(Made { arm, seconds, ran: true })),
+                    Err(verdict) => Ok(Err(not_run(&verdict, limit))),
                 }
             }
-            Err(verdict) if verdict.kind == Some(kforge_types::Kind::Timeout) => {
-                Ok(Err(format!("not run: compiling takes more than {} s (--baselines all waits)", limit.as_secs())))
-            }
-            Err(verdict) => Ok(Err(format!("did not run: {}", first_line(&verdict.reason)))),
+            Err(verdict) => Ok(Err(not_run(&verdict, limit))),
         }
     }
 
@@ -354,6 +402,16 @@ fn empty(name: &str) -> Baseline {
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+fn compiling(name: &str) -> String {
+    format!("compiling baseline {name} (kept for the next time)")
+}
+
+/// A note for the table.
+fn not_run(verdict: &Verdict, limit: Duration) -> String {
+    match verdict.kind {
+        Some(Kind::Timeout) => {
+            format!("not run: compiling takes more than {} s (--baselines all waits)", limit.as_secs())
+        }
+        _ => format!("did not run: {}", verdict.reason.lines().next().unwrap_or_default()),
+    }
 }

@@ -267,10 +267,11 @@ impl Session {
         let audited = self.audit(arm, source, outcome)?;
         outcome.stage("audit", begun.elapsed().as_secs_f64());
         let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
+        let begun = Instant::now();
+        self.make_baselines(observer)?;
         // Compilers disturb whoever times on a CPU. On a GPU they do not, and whoever times there would wait for them.
         let compiling = Some(checking).filter(|_| !self.options.place.is_gpu());
-        let begun = Instant::now();
-        self.start_baselines(observer)?;
+        self.compile_baselines(observer)?;
         let started = begun.elapsed();
         drop(compiling);
         let _turn = self.timing_turn(observer)?;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     cell::Op,
     error::Result,
-    judge::{Observer, Session, arm::Arm, baseline::EAGER},
+    judge::{Observer, Session, arm::Arm},
 };
 use std::{
     path::PathBuf,
@@ -63,8 +63,8 @@ impl Session {
     }
 
     fn profile_reference(&mut self, observer: &dyn Observer) -> Result<std::result::Result<Reference, String>> {
-        let (mut arm, _) = match self.start(EAGER, observer)? {
-            Ok(started) => started,
+        let mut arm = match self.start_reference(observer)? {
+            Ok(arm) => arm,
             Err(note) => return Ok(Err(format!("the reference did not run: {note}"))),
         };
         let found = match arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT)? {
