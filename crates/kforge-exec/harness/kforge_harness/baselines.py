@@ -30,9 +30,10 @@ def compile_only(model: Any, arguments: list[Any]) -> None:
         compile_fx(graph, examples)
         raise _Compiled
 
+    call: Any = torch.compile(getattr(model, "_orig_mod", model), backend=backend)
     try:
         with torch.inference_mode():
-            torch.compile(getattr(model, "_orig_mod", model), backend=backend)(*arguments)
+            call(*arguments)
     except Exception:
         pass  # if it is not the one above, it comes up again at the first call
     finally:

@@ -180,7 +180,7 @@ class _Cell:
 
     def _import(self) -> types.ModuleType:
         source, filename = self._spec["source"], self._spec["filename"]
-        if self._spec["aot"] and self._spec["model"] == "cute":
+        if self._spec["model"] == "cute" and self._spec["role"] != "baseline":
             from . import cute_aot
 
             cute_aot.prepare(self._spec["arch"], os.path.join(os.getcwd(), "cache"))

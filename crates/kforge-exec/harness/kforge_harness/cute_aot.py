@@ -28,6 +28,7 @@ _MISSING = (
 
 def prepare(arch: str, dump: str) -> None:
     """Before anything imports `cutlass`: what is compiled for, and that the machine code is kept, below `dump`."""
+    os.makedirs(dump, exist_ok=True)
     os.environ["CUTE_DSL_ARCH"] = arch
     os.environ["CUTE_DSL_KEEP"] = "cubin"
     os.environ["CUTE_DSL_DUMP_DIR"] = dump

@@ -1,15 +1,11 @@
 //! Both halves of the promise: every cheat is refused, with and without the source rules; no honest kernel is.
 
-use crate::support::{answers, errors, header, kforge, python_files, root, run, verdict};
+use crate::support::{answers, errors, header, in_lanes, kforge, python_files, root, run, verdict};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fmt::Write,
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
 };
 
 /// Whether the source rules make a difference for a file, by its own header.
@@ -44,19 +40,9 @@ fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
         .iter()
         .flat_map(|(problem, files)| files.chunks(part).map(move |part| (problems.join(format!("{problem}.py")), part)))
         .collect();
-    let (next, passed, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(String::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..expectation.lanes {
-            scope.spawn(|| {
-                while let Some((problem, files)) = calls.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let (fine, complaints) = check_call(problem, files, expectation);
-                    passed.fetch_add(fine, Ordering::SeqCst);
-                    wrong.lock().unwrap().push_str(&complaints);
-                }
-            });
-        }
-    });
-    let (passed, wrong) = (passed.into_inner(), wrong.into_inner().unwrap());
+    let results = in_lanes(expectation.lanes, &calls, |(problem, files)| check_call(problem, files, expectation));
+    let passed: usize = results.iter().map(|(fine, _)| fine).sum();
+    let wrong: String = results.into_iter().map(|(_, complaints)| complaints).collect();
     println!("{}: {passed} as expected", folder.display());
     assert!(wrong.is_empty(), "{passed} as expected, but:\n{wrong}");
 }

@@ -1,16 +1,12 @@
 //! Kernels for GPUs, as far as a machine without one can tell: CUDA sources compile, Triton kernels are right when
 //! interpreted and compile. `scripts/gpu_suite.py` judges them all on a GPU.
 
-use crate::support::{answers, errors, kforge, python_files, root, run, verdict};
+use crate::support::{answers, errors, in_lanes, kforge, python_files, root, run, verdict};
 use kforge_guard::Language;
 use std::{
     fmt::Write,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
 };
 
 /// Only with `KFORGE_CASE`: the interpreter needs minutes for the first two and long for the third; what the last two do,
@@ -82,27 +78,19 @@ fn cuda_sources_compile_for_hopper() {
         files.flat_map(|file| cuda_sources(&file).into_iter().map(move |source| (file.clone(), source))).collect();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-sources");
     std::fs::create_dir_all(&scratch).unwrap();
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(String::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some((number, (file, source))) =
-                    sources.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    let result = compile(&nvcc, source, &scratch.join(number.to_string()));
-                    let must_fail = file.ends_with("failing/compilation_failure.py");
-                    match result {
-                        Ok(()) if must_fail => _ = writeln!(wrong.lock().unwrap(), "{} compiles", file.display()),
-                        Err(why) if !must_fail => _ = writeln!(wrong.lock().unwrap(), "{}: {why}", file.display()),
-                        _ => {}
-                    }
-                }
-            });
+    let numbered: Vec<_> = sources.iter().enumerate().collect();
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let wrong: String = in_lanes(lanes, &numbered, |(number, (file, source))| {
+        let result = compile(&nvcc, source, &scratch.join(number.to_string()));
+        match (result, file.ends_with("failing/compilation_failure.py")) {
+            (Ok(()), true) => format!("{} compiles\n", file.display()),
+            (Err(why), false) => format!("{}: {why}\n", file.display()),
+            _ => String::new(),
         }
-    });
+    })
+    .concat();
     println!("{} CUDA sources", sources.len());
     assert!(std::env::var_os("KFORGE_CASE").is_some() || sources.len() >= 50, "{} sources", sources.len());
-    let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{wrong}");
 }
 

@@ -1,6 +1,6 @@
 //! Odd, flawed and broken problems: accepted, flagged, or refused with a clear word.
 
-use crate::support::{answers, errors, header, kforge, root, run, verdict};
+use crate::support::{answers, errors, header, in_lanes, kforge, root, run, verdict};
 use serde::Deserialize;
 use std::fmt::Write;
 
@@ -29,22 +29,13 @@ fn every_problem_is_accepted_flagged_or_refused_as_written() {
     let chosen: Vec<&Expected> =
         expectations.problem.iter().filter(|expected| expected.file.contains(&narrowed)).collect();
     // Nothing is timed here, so two at once do not disturb each other.
-    let (first, second) = chosen.split_at(chosen.len() / 2);
-    let results: Vec<(String, Result<(), String>)> = std::thread::scope(|scope| {
-        let check_all = |part: &[&Expected]| -> Vec<(String, Result<(), String>)> {
-            part.iter().map(|expected| (expected.file.clone(), check(&folder, expected))).collect()
-        };
-        let other = scope.spawn(move || check_all(second));
-        let mut all = check_all(first);
-        all.extend(other.join().unwrap());
-        all
-    });
+    let results = in_lanes(2, &chosen, |expected| check(&folder, expected));
     let (mut passed, mut wrong) = (0, String::new());
-    for (file, result) in results {
+    for (expected, result) in chosen.iter().zip(results) {
         match result {
             Ok(()) => passed += 1,
             Err(text) => {
-                let _ = writeln!(wrong, "{file}: {text}");
+                let _ = writeln!(wrong, "{}: {text}", expected.file);
             }
         }
     }

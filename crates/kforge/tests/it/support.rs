@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 pub(crate) fn root() -> PathBuf {
@@ -65,4 +66,22 @@ pub(crate) fn python_files(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// What `work` gives for each item, in their order, with so many at once; whoever is done takes the next one.
+pub(crate) fn in_lanes<T: Sync, R: Send>(lanes: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let turn = || next.fetch_add(1, Ordering::Relaxed);
+        std::iter::from_fn(|| Some(turn()).filter(|number| *number < items.len()))
+            .map(|number| (number, work(&items[number])))
+            .collect::<Vec<_>>()
+    };
+    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..lanes).map(|_| scope.spawn(lane)).collect();
+        let own = lane();
+        others.into_iter().flat_map(|other| other.join().unwrap()).chain(own).collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
