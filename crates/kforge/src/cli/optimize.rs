@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// The best kernel is judged a second time in a fresh process. Everything is kept in a run folder;
 /// Ctrl-C loses at most the call under way, `kforge resume RUN` goes on.
 ///
-/// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain) run from recorded
-/// replies, with everything else for real:
+/// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain), and on an NVIDIA GPU
+/// examples/gpu/depthwise_conv, run from recorded replies, with everything else for real:
 ///
 ///   kforge optimize examples/softmax/problem.py
 ///

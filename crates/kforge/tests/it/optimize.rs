@@ -225,18 +225,25 @@ fn a_program_can_be_a_model() {
 #[test]
 fn every_recording_answers_its_problem() {
     let folder = tempfile::tempdir().unwrap();
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    };
     let recordings = root().join("crates/kforge/recordings");
-    let mut names: Vec<String> =
-        std::fs::read_dir(recordings).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| !name.contains('.'));
-    assert!(names.len() >= 4, "{names:?}");
-    for name in names {
-        let problem = root().join("examples").join(&name).join("problem.py");
-        let output = run(&mut optimize(folder.path(), &problem, &["--estimate"]));
-        assert_eq!(output.status.code(), Some(0), "{name}: {}", errors(&output));
-        let said = errors(&output);
-        assert!(said.contains("the target is cpu/cpp, which the recorded replies are for"), "{name}: {said}");
+    let mut targets = Vec::new();
+    for name in names(&recordings) {
+        for target in names(&recordings.join(&name)) {
+            let examples = if target == "cpu-cpp" { "examples" } else { "examples/gpu" };
+            let problem = root().join(examples).join(&name).join("problem.py");
+            let output = run(&mut optimize(folder.path(), &problem, &["--estimate"]));
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", errors(&output));
+            let said = errors(&output);
+            let expected = format!("the target is {}, which the recorded replies are for", target.replace('-', "/"));
+            assert!(said.contains(&expected), "{name}: {said}");
+            targets.push(target);
+        }
     }
+    assert!(targets.len() >= 5 && targets.iter().any(|target| target == "nvidia-cuda"), "{targets:?}");
 }
 
 #[test]
