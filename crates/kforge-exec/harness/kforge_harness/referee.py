@@ -25,7 +25,7 @@ from .sets import Reference
 from .store import Store
 from .truth import Band
 
-_FORM = 4  # of what is kept in a store, and of how its bands were found
+_FORM = 5  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
