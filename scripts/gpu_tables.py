@@ -73,7 +73,7 @@ def examples(rows: Sequence[Row]) -> str:
     for row in sorted((row for row in rows if part(row) == "examples" and row["speedup"]), key=lambda row: row["name"]):
         _part, problem, file = row["name"].split("/")
         answer = row["answer"]
-        baselines = {one["name"]: f"{one['median_us']:.1f}" for one in answer["baselines"]}
+        baselines = {one["name"]: f"{one['median_us']:.1f}" for one in answer["baselines"] if one["median_us"]}
         own, _baseline, resolved = in_a_row(row)
         lines.append(
             (
@@ -96,8 +96,11 @@ def resolution(rows: Sequence[Row]) -> str:
     found = sorted(float(text) for row in rows if (text := in_a_row(row)[2]))
     if not found:
         return "no result with calls in a row"
-    at = lambda share: found[min(len(found) - 1, int(share * len(found)))]
-    return f"in rows the clock resolves {at(0.5):.1f} us at the median of {len(found)}, {at(0.9):.1f} us or better in nine of ten, {found[-1]:.1f} us in the worst"
+    middle, ninth = found[len(found) // 2], found[9 * len(found) // 10]
+    return (
+        f"in rows the clock resolves {middle:.1f} us at the median of {len(found)}, {ninth:.1f} us or better in nine of ten, "
+        f"{found[-1]:.1f} us in the worst"
+    )
 
 
 def provisional(rows: Sequence[Row]) -> str:

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import gpu_bench as bench
 import gpu_suite as suite
+import gpu_tables as tables
 
 
 def test_a_state_alone_stands_for_its_kinds_but_correct_does_not() -> None:
@@ -92,3 +93,25 @@ def test_variants_differ_in_the_kernels_source_only() -> None:
         compile(changed, file, "exec")
         assert mark in changed
         assert [line for line in changed.splitlines() if "variant 3 of" not in line] == text.splitlines()
+
+
+def test_tables_say_what_the_suite_wrote() -> None:
+    rows_of_calls = "6 calls in a row: 72.7 us each from outside, the baseline 80.1 us; the clock resolves 3.1 us"
+    answer = {
+        "baseline": {"name": "eager"},
+        "baselines": [{"name": "eager", "median_us": 97.8}, {"name": "compile", "median_us": None}],
+        "candidate": {"median_us": 74.1},
+        "checks": [{"name": "calls in a row", "detail": rows_of_calls}],
+        "provisional": True,
+        "provisional_reason": "too short",
+    }
+    made = {"passed": True, "state": "correct", "kind": "", "speedup": 1.3, "low": 1.25, "high": 1.35, "answer": answer}
+    example = {**made, "name": "examples/softmax/nvidia_cuda"}
+    refused = {**made, "name": "cheats-unguarded/liar", "state": "mismatch", "kind": "numeric", "passed": False}
+    rows = [example, refused]
+    assert "| cheats, with the source rules switched off | 1 | 0 |" in tables.parts(rows)
+    assert tables.endings([refused]).splitlines()[-1] == "| `mismatch/numeric` | 1 |"
+    line = "| softmax | CUDA | 1.30 (1.25 to 1.35), provisional | eager | 74.1 |  | 97.8 | 72.7 | 3.1 |"
+    assert tables.examples(rows).splitlines()[2:] == [line]
+    assert tables.resolution(rows).startswith("in rows the clock resolves 3.1 us at the median of 2")
+    assert tables.provisional(rows).splitlines()[2:] == ["| examples/softmax/nvidia_cuda | too short |"]

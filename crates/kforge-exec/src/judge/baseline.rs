@@ -278,9 +278,7 @@ impl Session {
 
     /// The reference as it is, called before.
     pub(crate) fn start_reference(&mut self, observer: &dyn Observer) -> Result<std::result::Result<Arm, String>> {
-        let made = self.make(EAGER, observer)?;
-        let ran = made.map_or_else(|note| Ok(Err(note)), |made| self.run_first(EAGER, made, observer))?;
-        Ok(ran.map(|made| made.arm))
+        Ok(self.take_started(EAGER, observer)?.map(|made| made.arm))
     }
 
     fn make(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
