@@ -11,6 +11,7 @@ const HEAD: usize = 16 * 1024;
 const TAIL: usize = 16 * 1024;
 
 /// A pipe's reading end, drained by a thread for as long as somebody holds the other end.
+#[derive(Clone)]
 pub(crate) struct Log {
     kept: Arc<Mutex<Kept>>,
 }

@@ -23,7 +23,8 @@ use std::{
 const PASSED: [&str; 9] =
     ["LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "KFORGE_NVCC", "ROCM_PATH", "SDKROOT"];
 
-const IMPORT_LIMIT_S: u64 = 180;
+/// Until it answers; importing takes long on a cold disk.
+const LIMIT_S: u64 = 180;
 
 /// Versions that the zygote reports when it is ready.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -41,7 +42,10 @@ pub(crate) struct Ready {
 /// A running zygote; dropping it ends it and everything it forked.
 pub(crate) struct Zygote {
     channel: Channel,
-    process: Child,
+    /// None for one that another zygote has forked, and ends.
+    process: Option<Child>,
+    /// Whether it has yet to say that it is ready.
+    importing: bool,
     log: Log,
     pub(crate) ready: Ready,
 }
@@ -73,10 +77,16 @@ impl Zygote {
             .map_err(ExecError::io(format!("cannot start {}; name another one with --python", python.display())))?;
         drop(theirs);
         drop(command);
-        let mut zygote = Self { channel: Channel::new(ours), process, log: Log::drain(read), ready: Ready::default() };
-        match zygote.channel.receive(soon(IMPORT_LIMIT_S)) {
+        let mut zygote = Self {
+            channel: Channel::new(ours),
+            process: Some(process),
+            importing: false,
+            log: Log::drain(read),
+            ready: Ready::default(),
+        };
+        match zygote.channel.receive(soon(LIMIT_S)) {
             Ok(Some(ready)) => zygote.ready = ready,
-            Ok(None) => return Err(ExecError::harness(format!("importing torch took more than {IMPORT_LIMIT_S} s"))),
+            Ok(None) => return Err(ExecError::harness(format!("importing torch took more than {LIMIT_S} s"))),
             Err(_) => {
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 return Err(ExecError::harness(format!("Python ended early: {}", zygote.log.text().trim())));
@@ -85,11 +95,22 @@ impl Zygote {
         Ok(zygote)
     }
 
+    /// Waits until everything is imported.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        if self.importing {
+            let ready: Option<Value> = self.channel.receive(soon(LIMIT_S))?;
+            ready.ok_or_else(|| ExecError::harness(format!("importing took more than {LIMIT_S} s")))?;
+            self.importing = false;
+        }
+        Ok(())
+    }
+
     /// Forks a child for `message`; returns its end of a new channel and its process number.
     pub(crate) fn fork(&mut self, message: &Value) -> Result<(Channel, u32)> {
+        self.wait()?;
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
         self.channel.send(message, &[theirs.as_fd()])?;
-        let answer: Option<Value> = self.channel.receive(soon(30))?;
+        let answer: Option<Value> = self.channel.receive(soon(LIMIT_S))?;
         let answer = answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
         let pid = answer.get("pid").and_then(Value::as_u64).unwrap_or(0);
         Ok((Channel::new(ours), pid as u32))
@@ -109,6 +130,12 @@ impl Zygote {
         .map(|(channel, _)| channel)
     }
 
+    /// Forks a second zygote, which imports torch's compiler at once while this one goes on.
+    pub(crate) fn fork_with_compiler(&mut self, env: &BTreeMap<String, String>) -> Result<Self> {
+        let (channel, _) = self.fork(&json!({"role": "zygote", "env": env}))?;
+        Ok(Self { channel, process: None, importing: true, log: self.log.clone(), ready: self.ready.clone() })
+    }
+
     pub(crate) fn log_text(&self) -> String {
         self.log.text()
     }
@@ -117,10 +144,11 @@ impl Zygote {
 impl Drop for Zygote {
     fn drop(&mut self) {
         // Referee and supervisors end by themselves when their channels close; this is for one that hangs.
-        if let Some(group) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
+        let Some(process) = &mut self.process else { return };
+        if let Some(group) = rustix::process::Pid::from_raw(process.id().cast_signed()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
-        let _ = self.process.wait();
+        let _ = process.wait();
     }
 }
 
@@ -154,4 +182,28 @@ fn clean_environment(threads: usize, python: &Path) -> Vec<(OsString, OsString)>
 fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     ["API_KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| upper.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::{Folders, Limits, Sandbox};
+
+    #[test]
+    fn a_second_zygote_forks_the_same_sandboxes() {
+        let python = std::env::var_os("KFORGE_PYTHON").map_or_else(|| "python3".into(), std::path::PathBuf::from);
+        let cache = tempfile::tempdir().unwrap();
+        let harness = crate::harness::unpack(cache.path()).unwrap();
+        let mut first = Zygote::start(&python, &harness, 1, false, &Place::Cpu).unwrap();
+        let mut second = first.fork_with_compiler(&BTreeMap::new()).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let level = |zygote: &mut Zygote| {
+            let scratch = root.path().join("scratch");
+            Sandbox::enter(zygote, &scratch, &Limits::default(), &Folders::default(), true).unwrap().report.level
+        };
+        assert_eq!(level(&mut second), level(&mut first));
+        // It goes when the first one goes, whatever it was doing.
+        drop(first);
+        assert!(second.fork_with_compiler(&BTreeMap::new()).is_err());
+    }
 }

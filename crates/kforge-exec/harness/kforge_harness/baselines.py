@@ -7,34 +7,40 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import tuning
+
+
+def _mode(baseline: str) -> str:
+    return "max-autotune" if baseline == "max-autotune" else "default"
+
 
 def compiled(model: nn.Module, baseline: str) -> Any:
     if baseline == "eager":
         return model
-    return torch.compile(model, mode="max-autotune" if baseline == "max-autotune" else "default")
+    if torch.cuda.is_available():
+        tuning.choose_by_device_time()
+    return torch.compile(model, mode=_mode(baseline))
 
 
-class _Compiled(Exception):
-    pass
-
-
-def compile_only(model: Any, arguments: list[Any]) -> None:
+def compile_only(model: Any, arguments: list[Any], baseline: str) -> None:
     """Compiles and does not run: what the compiler keeps on disk makes the first call quick.
 
     So compiling, which takes long, disturbs nobody who times on the device; and what the compiler itself times there, at
-    the first call, nobody else disturbs.
+    the first call, nobody else disturbs. Where it must time something to go on, it ends early: what it has compiled until
+    then is kept.
     """
+    from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
 
     def backend(graph: Any, examples: Any) -> Any:
-        compile_fx(graph, examples)
-        raise _Compiled
+        compile_fx(graph, examples, config_patches=list_mode_options(_mode(baseline)))
+        raise tuning.NotNow
 
     call: Any = torch.compile(getattr(model, "_orig_mod", model), backend=backend)
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), tuning.refused():
             call(*arguments)
-    except Exception:
-        pass  # if it is not the one above, it comes up again at the first call
+    except (Exception, tuning.NotNow):
+        pass  # whatever else is wrong comes up again at the first call
     finally:
         torch._dynamo.reset()

@@ -311,7 +311,7 @@ class _Cell:
 
     def _ahead_of_time(self) -> tuple[str, int, int, int]:
         if self._spec["role"] == "baseline":
-            baselines.compile_only(self._model, self._current.arguments())
+            baselines.compile_only(self._model, self._current.arguments(), self._spec["baseline"])
             return "ok", 0, 0, 0
         return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
 

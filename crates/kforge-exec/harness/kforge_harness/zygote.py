@@ -1,18 +1,21 @@
 """The process that has torch imported and computes nothing, so that forking it is safe and quick.
 
-kforge starts it once with a clean environment and asks for two kinds of children over a trusted channel: the
-referee (no sandbox; it loads the problem only) and supervisors (one per candidate or baseline).
+kforge starts it once with a clean environment and asks for three kinds of children over a trusted channel: the
+referee (no sandbox; it loads the problem only), supervisors (one per candidate or baseline), and a second zygote, which
+has torch's compiler imported too and forks the supervisors of compiled baselines.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import json
 import os
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any
 
 
@@ -29,13 +32,26 @@ def main() -> None:
     else:
         versions = _import_torch()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.collect()
-    gc.freeze()  # children write to reference counts of their own objects only: fewer pages are copied
+    _freeze()
     wire.send_json(channel, {"ready": True, **versions})
+    _serve(channel)
+
+
+def _serve(channel: socket.socket) -> None:
+    from kforge_harness import wire
+
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while (received := wire.receive_json(channel)) is not None:
         message, fds = received
         wire.send_json(channel, {"pid": _spawn(message, fds)})
+        if message.get("place") == "cuda":
+            _know_triton()  # while the referee examines the problem
+
+
+def _freeze() -> None:
+    """Children write to reference counts of their own objects only: fewer pages are copied."""
+    gc.collect()
+    gc.freeze()
 
 
 def _import_torch() -> dict[str, Any]:
@@ -54,6 +70,54 @@ def _import_torch() -> dict[str, Any]:
     }
 
 
+def _know_triton() -> None:
+    """Triton's key for its cache is a hash of its whole library, half a second in each cell that launches a kernel."""
+    try:
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+        _freeze()
+    except Exception:
+        pass  # no Triton here, or one that has no such function: then cells do without
+
+
+def _second_zygote(env: dict[str, str], channel: socket.socket) -> None:
+    from kforge_harness import linux, wire
+
+    if linux.is_linux():
+        linux.die_with_parent(signal.SIGKILL)
+    _import_compiler(env)
+    if _holds_a_gpu():
+        raise RuntimeError("importing torch's compiler has opened a GPU, which no child could use")
+    wire.send_json(channel, {"ready": True})
+    _serve(channel)
+
+
+def _import_compiler(env: dict[str, str]) -> None:
+    """In the environment of those who will use it: some paths are made while it is imported."""
+    os.environ.update(env)
+    try:
+        import torch
+
+        # It asks for a GPU while it is imported. There is one, and looking for it would open it.
+        asked, torch.cuda.is_available = torch.cuda.is_available, lambda: True
+        try:
+            for name in ("torch._dynamo", "torch._inductor.compile_fx"):
+                importlib.import_module(name)
+        finally:
+            torch.cuda.is_available = asked
+    except Exception:
+        pass  # it comes up again in the cell, where it has a place in the report
+    tempfile.tempdir = None  # cells have folders of their own
+    _freeze()
+
+
+def _holds_a_gpu() -> bool:
+    """A process that has opened one cannot be forked: its children would find a driver that does not work for them."""
+    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.islink(link))
+
+
 def _spawn(message: dict[str, Any], fds: list[int]) -> int:
     pid = os.fork()
     if pid:
@@ -68,6 +132,8 @@ def _spawn(message: dict[str, Any], fds: list[int]) -> int:
             from kforge_harness import referee
 
             referee.main(message, fds)
+        elif message["role"] == "zygote":
+            _second_zygote(message["env"], socket.socket(fileno=fds[0]))
         else:
             from kforge_harness import supervisor
 

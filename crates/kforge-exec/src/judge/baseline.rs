@@ -6,7 +6,7 @@
 use super::{
     BaselineChoice, Observer, Session,
     arm::{Arm, How},
-    spec::{Role, Special},
+    spec::{INDUCTOR_CACHE, Role, Special},
     timing::{RING, WARM_UP_CALLS},
     verify::OWN,
 };
@@ -14,6 +14,7 @@ use crate::{
     cell::{Cell, Op},
     error::Result,
     memory::Sealed,
+    turn::Turn,
 };
 use kforge_types::{Baseline, Kind, Summary, Verdict, short_hash};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const FORM: u32 = 4;
+/// Raised when what is kept of baselines, or how their compiler chooses, is another.
+pub(super) const FORM: u32 = 5;
 const ROUNDS: usize = 6;
 /// Beyond this the machine is another than when the times were kept.
 const DRIFT: f64 = 0.3;
@@ -104,10 +106,31 @@ impl BaselineChoice {
 }
 
 impl Session {
-    /// Makes what will be timed, before its turn comes. Large ones wait for theirs, since no two of them may lie in memory
-    /// together; so does what times kernels itself for long.
-    pub(crate) fn make_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
-        if self.baselines.ready || self.lanes.large {
+    /// Imports torch's compiler, once per session, in a process of its own while the candidate is built and checked. It
+    /// chooses a folder for compiled C++ headers meanwhile: on a CPU they would stay there, hundreds of megabytes.
+    pub(crate) fn import_compiler(&mut self) -> Result<()> {
+        let wanted = !self.options.no_timing && self.options.baselines != BaselineChoice::Eager;
+        if self.gpu.is_some() && wanted && !self.baselines.ready && self.compiling.is_none() {
+            let folder = self.inductor_cache()?.to_string_lossy().into_owned();
+            let env = BTreeMap::from([INDUCTOR_CACHE, "TMPDIR"].map(|name| (name.to_owned(), folder.clone())));
+            self.compiling = Some(self.zygote.fork_with_compiler(&env)?);
+        }
+        Ok(())
+    }
+
+    /// Makes and compiles what will be timed, before its turn comes; `checking` ends with that. Large ones wait for their
+    /// turn, since no two of them may lie in memory together.
+    pub(crate) fn prepare_baselines(&mut self, mut checking: Turn, observer: &dyn Observer) -> Result<()> {
+        if self.baselines.ready {
+            return Ok(());
+        }
+        if self.gpu.is_some() {
+            // Nobody has to wait for this import but ourselves.
+            drop(checking);
+            self.await_compiler(observer);
+            checking = self.shared_turn(observer)?;
+        }
+        if self.lanes.large {
             return Ok(());
         }
         self.baselines.known = self.kept_baselines();
@@ -115,16 +138,27 @@ impl Session {
             Some(fastest) => vec![fastest.name.clone()],
             None => self.options.baselines.names().iter().map(|name| (*name).to_owned()).collect(),
         };
-        for name in names.into_iter().filter(|name| name != MAX_AUTOTUNE || self.gpu.is_none()).collect::<Vec<_>>() {
+        for name in names {
             let made = self.make(&name, observer)?;
             self.baselines.started.insert(name, made);
         }
-        Ok(())
+        // Compilers disturb whoever times on a CPU. On a GPU they do not, and whoever times there would wait for them.
+        let _compiling = Some(checking).filter(|_| self.gpu.is_none());
+        self.compile_baselines(observer)
+    }
+
+    /// One that cannot be imported says why in the baseline's own cell.
+    fn await_compiler(&mut self, observer: &dyn Observer) {
+        let Some(zygote) = &mut self.compiling else { return };
+        observer.stage("importing torch's compiler");
+        if zygote.wait().is_err() {
+            self.compiling = None;
+        }
     }
 
     /// Compiles them, which takes long. On a GPU nothing runs meanwhile: somebody else may be timing there, and the compiler
     /// would choose kernels by times that others disturb.
-    pub(crate) fn compile_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
+    fn compile_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
         for (name, made) in std::mem::take(&mut self.baselines.started) {
             let made = match made {
                 Ok(made) if self.gpu.is_none() => self.run_first(&name, made, observer)?,
@@ -284,7 +318,7 @@ impl Session {
     fn make(&mut self, name: &str, observer: &dyn Observer) -> Result<Started> {
         observer.stage(&format!("starting baseline {name}"));
         let slots = self.take_lane()?;
-        let mut sandbox = self.enter(Role::Baseline)?;
+        let mut sandbox = self.enter(Role::Baseline, name != EAGER)?;
         let inductor = self.inductor_cache()?;
         let weights = self.referee.weights(&self.opened)?;
         let maker = self.spec_maker();

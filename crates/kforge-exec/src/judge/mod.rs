@@ -112,6 +112,8 @@ pub struct Session {
     problem_file: PathBuf,
     problem_source: String,
     zygote: Zygote,
+    /// Has torch's compiler imported, for baselines that use it.
+    compiling: Option<Zygote>,
     pub(crate) referee: Referee,
     pub(crate) opened: Opened,
     baselines: Baselines,
@@ -215,6 +217,7 @@ impl Session {
             problem_file: problem.to_owned(),
             problem_source,
             zygote,
+            compiling: None,
             referee,
             opened,
             baselines: Baselines::default(),
@@ -251,6 +254,7 @@ impl Session {
         let crew = self.crew();
         // A compiler at work disturbs whoever times on the CPU, and nobody who times on a GPU.
         let building = if self.options.place.is_gpu() { None } else { Some(self.shared_turn(observer)?) };
+        self.import_compiler()?;
         let Some(mut arm) = self.build(source, &crew, outcome, observer)? else { return Ok(()) };
         let checking = building.map_or_else(|| self.shared_turn(observer), Ok)?;
         observer.stage("verifying");
@@ -268,12 +272,8 @@ impl Session {
         outcome.stage("audit", begun.elapsed().as_secs_f64());
         let Some(sandbox) = audited.filter(|_| !self.options.no_timing) else { return Ok(()) };
         let begun = Instant::now();
-        self.make_baselines(observer)?;
-        // Compilers disturb whoever times on a CPU. On a GPU they do not, and whoever times there would wait for them.
-        let compiling = Some(checking).filter(|_| !self.options.place.is_gpu());
-        self.compile_baselines(observer)?;
+        self.prepare_baselines(checking, observer)?;
         let started = begun.elapsed();
-        drop(compiling);
         let _turn = self.timing_turn(observer)?;
         let begun = Instant::now();
         self.ensure_baselines(observer)?;
@@ -294,8 +294,8 @@ impl Session {
         self.end_cell(&mut sandbox, cell)
     }
 
-    /// A sandbox for hostile code, at the demanded level or not at all.
-    fn enter(&mut self, role: Role) -> Result<Sandbox> {
+    /// A sandbox for hostile code, at the demanded level or not at all; in its cells torch's compiler may be imported.
+    fn enter(&mut self, role: Role, compiler: bool) -> Result<Sandbox> {
         let folders = match role {
             Role::Candidate => Folders { readable: toolkits(), writable: Vec::new() },
             Role::Baseline => {
@@ -311,7 +311,8 @@ impl Session {
             ..Limits::default()
         };
         let root = scratch_root();
-        let mut sandbox = Sandbox::enter(&mut self.zygote, &root, &limits, &folders, self.options.namespaces)?;
+        let zygote = self.compiling.as_mut().filter(|_| compiler).unwrap_or(&mut self.zygote);
+        let mut sandbox = Sandbox::enter(zygote, &root, &limits, &folders, self.options.namespaces)?;
         if sandbox.report.level < self.options.require_sandbox {
             return Err(ExecError::Sandbox(sandbox.report));
         }
@@ -359,7 +360,7 @@ impl Session {
 
     /// Only baselines write here, so what they find here is their own.
     fn inductor_cache(&self) -> Result<PathBuf> {
-        let folder = self.options.cache.join("inductor").join(&self.opened.key);
+        let folder = self.options.cache.join("inductor").join(format!("{}-{}", self.opened.key, baseline::FORM));
         std::fs::create_dir_all(&folder).map_err(ExecError::io(format!("cannot create {}", folder.display())))?;
         Ok(folder)
     }

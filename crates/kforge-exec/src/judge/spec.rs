@@ -5,6 +5,9 @@ use crate::referee::Opened;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 
+/// Names the folder where torch's compiler keeps what it has made.
+pub(crate) const INDUCTOR_CACHE: &str = "TORCHINDUCTOR_CACHE_DIR";
+
 /// Whose code a cell runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -97,7 +100,7 @@ impl SpecMaker<'_> {
                 ("KFORGE_ARCH", self.options.arch.clone()),
                 ("CUDA_CACHE_PATH", inside("cache")),
                 ("TORCH_EXTENSIONS_DIR", inside("build")),
-                ("TORCHINDUCTOR_CACHE_DIR", cache),
+                (INDUCTOR_CACHE, cache),
                 ("TRITON_CACHE_DIR", inside("cache")),
                 ("MAX_JOBS", self.options.threads.to_string()),
             ]

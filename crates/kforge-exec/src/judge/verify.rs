@@ -122,7 +122,7 @@ impl Session {
     ) -> Result<Option<Arm>> {
         observer.stage("building");
         let begun = Instant::now();
-        let mut sandbox = self.enter(Role::Candidate)?;
+        let mut sandbox = self.enter(Role::Candidate, false)?;
         outcome.sandbox = sandbox.report.clone();
         outcome.stage("sandbox", begun.elapsed().as_secs_f64());
         let begun = Instant::now();
