@@ -188,6 +188,12 @@ def versions(python: str) -> str:
     return f"{device} (driver); {packages}; nvcc {' '.join(nvcc)}; {datetime.date.today().isoformat()}"
 
 
+def tell(*lines: str) -> None:
+    """At once: what was measured is not lost when the rest is cut off."""
+    for line in lines:
+        print(line, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kforge", default=str(gpu_suite.ROOT / "target/release/kforge"))
@@ -202,24 +208,25 @@ def main() -> int:
     code, out, _ = gpu_suite.run([args.kforge, "python"], 120)
     python = out.strip().splitlines()[-1] if code == 0 and out.strip() else sys.executable
     flags = ["--baselines", args.baselines]
-    lines, warm = ["| what | how long |", "|---|---|"], {}
+    warm: dict[str, float] = {}
+    tell("| what | how long |", "|---|---|")
     for file in TARGETS if "a" in args.parts else ():
         seconds, answers = text_to_verdict(args.kforge, file, args.limit_s, flags)
         states = ", ".join(sorted({str(answer["state"]) for answer in answers})) or "no answer"
         if not seconds:
-            lines.append(f"| text to verdict, {file} | failed: {states} |")
+            tell(f"| text to verdict, {file} | failed: {states} |")
             continue
         warm[file] = statistics.median(seconds)
         stages = answers[-1].get("stages_s") or {}
         parts = ", ".join(f"{name} {value:.2f}" for name, value in stages.items() if value >= 0.005)
-        lines.append(f"| text to verdict, warm worker, {file} ({states}) | {warm[file]:.2f} s, n = {len(seconds)} |")
-        lines.append(f"| stages of the last one | {parts} |")
+        tell(f"| text to verdict, warm worker, {file} ({states}) | {warm[file]:.2f} s, n = {len(seconds)} |")
+        tell(f"| stages of the last one | {parts} |")
     if "b" in args.parts:
         total, found = usual_way(python, args.limit_s)
-        lines.append(f"| usual way, load_inline, fresh process | {'failed' if total is None else f'{total:.1f} s'} |")
+        tell(f"| usual way, load_inline, fresh process | {'failed' if total is None else f'{total:.1f} s'} |")
         if total is not None:
-            lines.append(f"| of that the build | {found['build_s']:.1f} s |")
-            lines += [f"| usual way / {file} | {total / seconds:.1f} |" for file, seconds in warm.items()]
+            tell(f"| of that the build | {found['build_s']:.1f} s |")
+            tell(*(f"| usual way / {file} | {total / seconds:.1f} |" for file, seconds in warm.items()))
     if "c" in args.parts:
         command = [
             args.kforge,
@@ -233,17 +240,14 @@ def main() -> int:
             began = time.monotonic()
             code, out, errors = gpu_suite.run([*command, "--json"], args.limit_s)
             if code != 0:
-                lines.append(f"| kforge profile | exit {code}: {errors.strip()[-120:]} |")
+                tell(f"| kforge profile | exit {code}: {errors.strip()[-120:]} |")
                 break
             sources = {source["name"]: source["seconds"] for source in json.loads(out.splitlines()[-1])["sources"]}
             parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sources.items() if seconds >= 0.05)
-            lines.append(
-                f"| kforge profile, {when} of this problem, fresh process | {time.monotonic() - began:.1f} s |"
-            )
-            lines.append(f"| of that | {parts} |")
+            tell(f"| kforge profile, {when} of this problem, fresh process | {time.monotonic() - began:.1f} s |")
+            tell(f"| of that | {parts} |")
     if "d" in args.parts:
-        lines += drain(args.kforge, args.limit_s, args.jobs, flags)
-    print("\n".join(lines))
+        tell(*drain(args.kforge, args.limit_s, args.jobs, flags))
     print(f"\n{versions(python)}")
     return 0
 
