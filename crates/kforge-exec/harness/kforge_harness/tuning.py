@@ -69,7 +69,7 @@ def _device_ms(_benchmarker: Any, call: Any, *_args: Any, return_mode: str = "mi
     row_s = time.perf_counter() - begun
     times: list[float] = []
     for _ in range(max(1, min(_ROWS, int(_LONGEST_S / row_s)))):
-        torch.cuda._sleep(int(2 * launching_s * _CYCLES_PER_S))
+        torch.cuda._sleep(int(min(2 * launching_s, _LONGEST_S) * _CYCLES_PER_S))
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(_ROW)]
         for start, end in events:
             flush.zero_()

@@ -107,7 +107,7 @@ impl BaselineChoice {
 
 impl Session {
     /// Imports torch's compiler, once per session, in a process of its own while the candidate is built and checked. It
-    /// chooses a folder for compiled C++ headers meanwhile: on a CPU they would stay there, hundreds of megabytes.
+    /// chooses a folder for compiled C++ headers meanwhile: on a CPU they would stay there, 150 MB for each problem.
     pub(crate) fn import_compiler(&mut self) -> Result<()> {
         let wanted = !self.options.no_timing && self.options.baselines != BaselineChoice::Eager;
         if self.gpu.is_some() && wanted && !self.baselines.ready && self.compiling.is_none() {
