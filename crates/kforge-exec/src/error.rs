@@ -14,9 +14,12 @@ pub enum ExecError {
     /// Less sandbox than was demanded.
     #[error("the sandbox reaches level `{}` only ({}); run `kforge doctor` for the reason, or lower --require-sandbox", level(.0), .0.missing.join("; "))]
     Sandbox(SandboxReport),
-    /// The device is in use, or out of use.
+    /// The device is in use by somebody else.
     #[error("{0}")]
     Busy(String),
+    /// The device does not work any more: nobody may judge on it.
+    #[error("{0}")]
+    OutOfUse(String),
     /// The harness ended or said something unexpected.
     #[error("the evaluator's own process failed: {0}; run again with KFORGE_LOG=debug, and report it if it stays")]
     Harness(String),

@@ -39,7 +39,7 @@ pub(crate) struct Ready {
     pub(crate) cuda: bool,
 }
 
-/// A running zygote; dropping it ends it and everything it forked.
+/// A running zygote; dropping the first one ends it and everything that was forked, the second one too.
 pub(crate) struct Zygote {
     channel: Channel,
     /// None for one that another zygote has forked, and ends.

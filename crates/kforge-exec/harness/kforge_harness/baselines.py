@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import tuning
+from . import home, tuning
 
 
 def _mode(baseline: str) -> str:
@@ -17,7 +17,7 @@ def _mode(baseline: str) -> str:
 def compiled(model: nn.Module, baseline: str) -> Any:
     if baseline == "eager":
         return model
-    if torch.cuda.is_available():
+    if home.on_gpu():
         tuning.choose_by_device_time()
     return torch.compile(model, mode=_mode(baseline))
 

@@ -7,10 +7,12 @@ was unlucky would flatter every candidate, so that here it chooses by the device
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -25,33 +27,39 @@ class NotNow(BaseException):
 
 
 def choose_by_device_time() -> None:
-    _replace(_device_ms)
+    for kind, name in _clock():
+        setattr(kind, name, _device_ms)
 
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """Whatever is timed in here raises NotNow."""
+    """Whatever is timed in here raises NotNow, if possible before its inputs are made on the device."""
 
     def refuse(*_args: Any, **_kwargs: Any) -> float:
         raise NotNow
 
-    before = _replace(refuse)
-    try:
+    with ExitStack() as replaced:
+        for owner, name in [*_clock(), *_makers_of_inputs()]:
+            replaced.enter_context(mock.patch.object(owner, name, refuse))
         yield
-    finally:
-        _replace(before)
 
 
-def _replace(clock: Any) -> Any:
+def _clock() -> list[tuple[Any, str]]:
     """All of its choices ask this one object; versions that have none choose as they like."""
+    return _found("torch._inductor.runtime.benchmarking", lambda module: type(module.benchmarker), "benchmark_gpu")
+
+
+def _makers_of_inputs() -> list[tuple[Any, str]]:
+    """For products of matrices, whose variants are timed while they are compiled."""
+    return _found("torch._inductor.select_algorithm", lambda module: module.AlgorithmSelectorCache, "get_inputs")
+
+
+def _found(module: str, owner_in: Callable[[Any], Any], name: str) -> list[tuple[Any, str]]:
     try:
-        from torch._inductor.runtime import benchmarking
-    except ImportError:
-        return None
-    kind: Any = type(benchmarking.benchmarker)
-    before = kind.benchmark_gpu
-    kind.benchmark_gpu = clock
-    return before
+        owner = owner_in(importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return []
+    return [(owner, name)] if hasattr(owner, name) else []
 
 
 def _device_ms(_benchmarker: Any, call: Any, *_args: Any, return_mode: str = "min", **_kwargs: Any) -> Any:

@@ -55,7 +55,8 @@ def _freeze() -> None:
 
 
 def _import_torch() -> dict[str, Any]:
-    # Not torch._inductor or torch._dynamo: they import Triton, which a cell must first switch to its interpreter.
+    # Not torch._inductor or torch._dynamo: they import Triton, which a cell must first switch to its interpreter where
+    # there is no GPU.
     import numpy
     import torch
     import torch.utils._python_dispatch  # here, once, instead of in every cell
@@ -114,7 +115,8 @@ def _import_compiler(env: dict[str, str]) -> None:
 
 def _holds_a_gpu() -> bool:
     """A process that has opened one cannot be forked: its children would find a driver that does not work for them."""
-    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    folder = "/proc/self/fd"  # nowhere but on Linux, as these devices
+    links = (os.path.join(folder, name) for name in (os.listdir(folder) if os.path.isdir(folder) else ()))
     return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.islink(link))
 
 

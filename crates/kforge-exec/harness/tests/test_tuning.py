@@ -94,8 +94,18 @@ def test_the_compilers_tuner_asks_the_replaced_clock(monkeypatch: pytest.MonkeyP
     assert benchmarker.benchmark(lambda: None, (), {}, device="cuda", rep=40) == 7.0
 
 
-def test_nothing_is_timed_where_it_is_refused() -> None:
+def test_nothing_is_timed_nor_made_for_it_where_it_is_refused() -> None:
     from torch._inductor.runtime.benchmarking import benchmarker
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
+    before = (type(benchmarker).benchmark_gpu, AlgorithmSelectorCache.__dict__["get_inputs"])
     with pytest.raises(tuning.NotNow), tuning.refused():
         benchmarker.benchmark(lambda: None, (), {}, device="cuda")
+    with pytest.raises(tuning.NotNow), tuning.refused():
+        AlgorithmSelectorCache.get_inputs([], [], None, {})
+    assert before == (type(benchmarker).benchmark_gpu, AlgorithmSelectorCache.__dict__["get_inputs"])
+
+
+def test_a_compiler_without_such_a_clock_is_left_as_it_is() -> None:
+    assert tuning._found("torch._inductor.runtime.benchmarking", lambda module: module.benchmarker, "gone") == []
+    assert tuning._found("torch.no_such_module", lambda module: module, "clock") == []

@@ -83,8 +83,7 @@ impl Baselines {
     }
 
     fn fastest(&self) -> Option<&Baseline> {
-        let timed = self.known.iter().filter(|b| b.median_us.is_some());
-        timed.min_by(|a, b| f64::total_cmp(&a.median_us.unwrap_or(f64::MAX), &b.median_us.unwrap_or(f64::MAX)))
+        fastest(&self.known)
     }
 }
 
@@ -109,8 +108,8 @@ impl Session {
     /// Imports torch's compiler, once per session, in a process of its own while the candidate is built and checked. It
     /// chooses a folder for compiled C++ headers meanwhile: on a CPU they would stay there, 150 MB for each problem.
     pub(crate) fn import_compiler(&mut self) -> Result<()> {
-        let wanted = !self.options.no_timing && self.options.baselines != BaselineChoice::Eager;
-        if self.gpu.is_some() && wanted && !self.baselines.ready && self.compiling.is_none() {
+        let wanted = self.gpu.is_some() && !self.options.no_timing && !self.baselines.ready && self.compiling.is_none();
+        if wanted && self.to_be_made(&self.kept_baselines()).iter().any(|name| name != EAGER) {
             let folder = self.inductor_cache()?.to_string_lossy().into_owned();
             let env = BTreeMap::from([INDUCTOR_CACHE, "TMPDIR"].map(|name| (name.to_owned(), folder.clone())));
             self.compiling = Some(self.zygote.fork_with_compiler(&env)?);
@@ -124,7 +123,7 @@ impl Session {
         if self.baselines.ready {
             return Ok(());
         }
-        if self.gpu.is_some() {
+        if self.compiling.is_some() {
             // Nobody has to wait for this import but ourselves.
             drop(checking);
             self.await_compiler(observer);
@@ -134,11 +133,7 @@ impl Session {
             return Ok(());
         }
         self.baselines.known = self.kept_baselines();
-        let names = match self.baselines.fastest() {
-            Some(fastest) => vec![fastest.name.clone()],
-            None => self.options.baselines.names().iter().map(|name| (*name).to_owned()).collect(),
-        };
-        for name in names {
+        for name in self.to_be_made(&self.baselines.known) {
             let made = self.make(&name, observer)?;
             self.baselines.started.insert(name, made);
         }
@@ -147,17 +142,26 @@ impl Session {
         self.compile_baselines(observer)
     }
 
+    /// The fastest, where times were kept; all of them otherwise.
+    fn to_be_made(&self, known: &[Baseline]) -> Vec<String> {
+        match fastest(known) {
+            Some(fastest) => vec![fastest.name.clone()],
+            None => self.options.baselines.names().iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
     /// One that cannot be imported says why in the baseline's own cell.
     fn await_compiler(&mut self, observer: &dyn Observer) {
         let Some(zygote) = &mut self.compiling else { return };
         observer.stage("importing torch's compiler");
-        if zygote.wait().is_err() {
+        if let Err(error) = zygote.wait() {
+            tracing::warn!("no zygote with torch's compiler: {error}");
             self.compiling = None;
         }
     }
 
-    /// Compiles them, which takes long. On a GPU nothing runs meanwhile: somebody else may be timing there, and the compiler
-    /// would choose kernels by times that others disturb.
+    /// Compiles them, which takes long. On a GPU nothing is timed meanwhile: somebody else may be timing there, and the
+    /// compiler would choose kernels by times that others disturb.
     fn compile_baselines(&mut self, observer: &dyn Observer) -> Result<()> {
         for (name, made) in std::mem::take(&mut self.baselines.started) {
             let made = match made {
@@ -419,6 +423,11 @@ impl Session {
         let kept: Kept = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
         (kept.form == FORM).then_some(kept)
     }
+}
+
+fn fastest(known: &[Baseline]) -> Option<&Baseline> {
+    let timed = known.iter().filter(|b| b.median_us.is_some());
+    timed.min_by(|a, b| f64::total_cmp(&a.median_us.unwrap_or(f64::MAX), &b.median_us.unwrap_or(f64::MAX)))
 }
 
 fn empty(name: &str) -> Baseline {

@@ -3,7 +3,7 @@
 use super::{Observer, Place, Session, outcome::Outcome};
 use crate::{
     error::{ExecError, Result},
-    nvidia::{Moment, Stranger, Watch},
+    nvidia::{Moment, Stranger},
     referee::Referee,
     turn::Turn,
 };
@@ -21,7 +21,7 @@ const FLOOR_SHARE: f64 = 0.95;
 pub(crate) struct Gpu {
     pub(crate) name: String,
     pub(crate) capability: (u32, u32),
-    memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     cuda: String,
     memory_clock_khz: f64,
     bus_width_bits: f64,
@@ -86,6 +86,8 @@ impl Gpu {
 pub(crate) const WAITING: &str = "waiting for another kforge on this device";
 /// How long a stranger on the device is waited for where an idle one is demanded.
 const IDLE_WAIT: Duration = Duration::from_mins(2);
+/// How often it is looked for in that time.
+const LOOKS: u32 = 120;
 
 impl Session {
     /// Nobody else of ours times on this device meanwhile, and strangers are named, or waited for.
@@ -94,7 +96,7 @@ impl Session {
         if self.options.require_idle
             && let Some(watch) = &self.watch
         {
-            wait_until_idle(watch, observer)?;
+            wait_until_idle(|| watch.strangers(), IDLE_WAIT, observer)?;
         }
         Ok(turn)
     }
@@ -138,7 +140,7 @@ impl Session {
     /// After a candidate was killed: the next one must find a device that works, or nobody may use it.
     pub(crate) fn device_recovered(&mut self) -> Result<()> {
         if self.gpu.is_some() && !self.referee.device_answers(RECOVERY_S) {
-            return Err(ExecError::Busy(format!(
+            return Err(ExecError::OutOfUse(format!(
                 "{} does not answer {RECOVERY_S} s after a candidate was stopped: it is out of use; look at nvidia-smi, \
                  and reset it (nvidia-smi --gpu-reset) or restart the machine before the next run",
                 self.device.name
@@ -148,14 +150,14 @@ impl Session {
     }
 }
 
-fn wait_until_idle(watch: &Watch, observer: &dyn Observer) -> Result<()> {
+fn wait_until_idle(mut others: impl FnMut() -> Vec<Stranger>, limit: Duration, observer: &dyn Observer) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let strangers = watch.strangers();
+        let strangers = others();
         if strangers.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > IDLE_WAIT {
+        if begun.elapsed() > limit {
             let text = format!(
                 "the GPU is in use by {}, and --require-idle demands that it is not: wait for it, choose another with \
                  --device, or leave --require-idle out",
@@ -164,7 +166,7 @@ fn wait_until_idle(watch: &Watch, observer: &dyn Observer) -> Result<()> {
             return Err(ExecError::Busy(text));
         }
         observer.stage(&format!("waiting for {}", described(&strangers)));
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(limit / LOOKS);
     }
 }
 
@@ -174,4 +176,42 @@ fn described(strangers: &[Stranger]) -> String {
         format!("{} (pid {}{mib})", stranger.name, stranger.pid)
     };
     strangers.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[derive(Default)]
+    struct Told(RefCell<Vec<String>>);
+
+    impl Observer for Told {
+        fn stage(&self, text: &str) {
+            self.0.borrow_mut().push(text.to_owned());
+        }
+    }
+
+    fn colleague() -> Vec<Stranger> {
+        vec![Stranger { pid: 42, name: "train.py".to_owned(), mib: Some(900) }]
+    }
+
+    #[test]
+    fn a_colleagues_job_is_named_and_waited_for() {
+        let (told, mut looks) = (Told::default(), 0);
+        let others = || {
+            looks += 1;
+            if looks < 3 { colleague() } else { Vec::new() }
+        };
+        wait_until_idle(others, Duration::from_secs(5), &told).unwrap();
+        assert_eq!(told.0.into_inner(), ["waiting for train.py (pid 42, 900 MiB)"; 2]);
+    }
+
+    #[test]
+    fn a_colleagues_job_that_stays_is_refused_with_what_to_do() {
+        let refused = wait_until_idle(colleague, Duration::from_millis(60), &Told::default()).unwrap_err();
+        assert!(matches!(refused, ExecError::Busy(_)));
+        let text = refused.to_string();
+        assert!(text.contains("train.py (pid 42, 900 MiB)") && text.contains("--device"), "{text}");
+    }
 }

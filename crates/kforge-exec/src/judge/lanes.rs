@@ -4,12 +4,14 @@
 //! (docs/design/verdict.md): arms whose memory differs in age are not equal. A candidate's cells follow one another over
 //! the same slots; with the baseline that stays and one copy of an output, three sets are resident at the most.
 
-use super::{BaselineChoice, EvalOptions, Session};
+use super::{BaselineChoice, EvalOptions, Session, gpu::Gpu};
 use crate::{cell::Cell, error::Result, referee::Opened, sandbox::Sandbox, slots::Slots};
 use kforge_types::SandboxLevel;
 
 /// Up to this size baselines are measured in turns, each over slots of its own; beyond it one after the other.
-const LARGE: usize = 64 << 20;
+const LARGE: u64 = 64 << 20;
+/// The same on a GPU, as a share of its memory: what fits there once must also fit beside a candidate and the referee.
+const LARGE_SHARE: u64 = 32;
 
 pub(crate) struct Lanes {
     free: Vec<Slots>,
@@ -18,9 +20,9 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(options: &EvalOptions, opened: &Opened) -> Result<Self> {
+    pub(crate) fn new(options: &EvalOptions, opened: &Opened, gpu: Option<&Gpu>) -> Result<Self> {
         let sizes = slot_sizes(opened);
-        let large = sizes.0 + sizes.1 > LARGE && !options.place.is_gpu();
+        let large = (sizes.0 + sizes.1) as u64 > gpu.map_or(LARGE, |gpu| gpu.memory_bytes / LARGE_SHARE);
         let baselines = match options.baselines {
             BaselineChoice::Eager => 1,
             _ if large => 1,

@@ -201,7 +201,7 @@ impl Session {
             compiler: compiler_version(),
             os: machine::os(),
         };
-        let lanes = Lanes::new(&options, &opened)?;
+        let lanes = Lanes::new(&options, &opened, gpu.as_ref())?;
         let stages =
             vec![("start", started), ("wait", waited), ("problem", begun.elapsed().as_secs_f64() - started - waited)];
         Ok(Self {
@@ -311,8 +311,23 @@ impl Session {
             ..Limits::default()
         };
         let root = scratch_root();
-        let zygote = self.compiling.as_mut().filter(|_| compiler).unwrap_or(&mut self.zygote);
-        let mut sandbox = Sandbox::enter(zygote, &root, &limits, &folders, self.options.namespaces)?;
+        let namespaces = self.options.namespaces;
+        let mut entered = None;
+        if let Some(zygote) = self.compiling.as_mut().filter(|_| compiler) {
+            match Sandbox::enter(zygote, &root, &limits, &folders, namespaces) {
+                Ok(sandbox) => entered = Some(sandbox),
+                Err(error) => {
+                    tracing::warn!(
+                        "the zygote with torch's compiler is gone, and its cells import for themselves: {error}"
+                    );
+                    self.compiling = None;
+                }
+            }
+        }
+        let mut sandbox = match entered {
+            Some(sandbox) => sandbox,
+            None => Sandbox::enter(&mut self.zygote, &root, &limits, &folders, namespaces)?,
+        };
         if sandbox.report.level < self.options.require_sandbox {
             return Err(ExecError::Sandbox(sandbox.report));
         }
@@ -326,7 +341,7 @@ impl Session {
     /// Does something with a second referee for the same problem, at its own sizes or at smaller ones.
     pub(crate) fn at_other_sizes<T>(&mut self, reduced: bool, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (referee, opened) = self.open_again(reduced)?;
-        let lanes = Lanes::new(&self.options, &opened)?;
+        let lanes = Lanes::new(&self.options, &opened, self.gpu.as_ref())?;
         // Slots belong to their referee, and have its sizes.
         let kept = (
             std::mem::replace(&mut self.referee, referee),
@@ -360,7 +375,13 @@ impl Session {
 
     /// Only baselines write here, so what they find here is their own.
     fn inductor_cache(&self) -> Result<PathBuf> {
-        let folder = self.options.cache.join("inductor").join(format!("{}-{}", self.opened.key, baseline::FORM));
+        let all = self.options.cache.join("inductor");
+        let form = all.join(baseline::FORM.to_string());
+        if !form.exists() {
+            // What an earlier form has left is of no use to anybody.
+            let _ = std::fs::remove_dir_all(&all);
+        }
+        let folder = form.join(&self.opened.key);
         std::fs::create_dir_all(&folder).map_err(ExecError::io(format!("cannot create {}", folder.display())))?;
         Ok(folder)
     }

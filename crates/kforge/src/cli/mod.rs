@@ -106,7 +106,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     use kforge_exec::{ExecError, python::PythonError};
     match error.downcast_ref::<ExecError>() {
         Some(ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => return USAGE,
-        Some(ExecError::Busy(_) | ExecError::Harness(_) | ExecError::Io { .. }) => return OWN_FAILURE,
+        Some(_) => return OWN_FAILURE,
         None => {}
     }
     if error.downcast_ref::<Usage>().is_some() || error.downcast_ref::<PythonError>().is_some() {

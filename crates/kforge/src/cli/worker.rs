@@ -9,7 +9,7 @@ use crate::{
         exchange::Exchange,
     },
     view,
-    worker::{Drain, Finished, Performer, Report, Worker, serve},
+    worker::{Drain, Finished, Lost, Performer, Report, Worker, serve},
 };
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -19,6 +19,7 @@ use kforge_exec::{
 };
 use serde_json::json;
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Mutex,
@@ -131,7 +132,7 @@ pub(crate) fn worker(args: &WorkerArgs, printer: &Printer) -> anyhow::Result<u8>
         WorkerCommand::Serve(args) => {
             let (here, cache) = args.here.find(printer)?;
             let exchange = Exchange::open(&cache.create("served").context("preparing the cache")?)?;
-            serve(&exchange, &mut Worker::new(here), std::io::stdin(), std::io::stdout())?;
+            serve(&exchange, &mut Worker::new(here, Lost::default()), std::io::stdin(), std::io::stdout())?;
             Ok(0)
         }
     }
@@ -153,7 +154,7 @@ impl HereArgs {
 fn exec(args: &ExecArgs, printer: &Printer) -> anyhow::Result<u8> {
     let packed = Packed::read(&args.folder, None).map_err(|unfit| unusable(&args.folder, unfit))?;
     let (here, _) = args.here.find(printer)?;
-    let (result, files) = Worker::new(here).perform(&packed, printer);
+    let (result, files) = Worker::new(here, Lost::default()).perform(&packed, printer);
     printer.idle();
     write_answer(&args.folder, &packed.job.id, &result, files)?;
     let text = if args.json { serde_json::to_string(&result)? } else { view::job(&packed.job, &result) };
@@ -197,6 +198,7 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     let gpus = nvidia::gpus().map_or(0, |gpus| gpus.len());
     let finished = |finished: &Finished<'_>| tell(finished, args.json, printer);
     let at_work = Mutex::default();
+    let mut lost: BTreeMap<Option<usize>, Lost> = BTreeMap::new();
     let busy_before = kforge_exec::busy();
     let reports: Vec<anyhow::Result<Report>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..args.jobs.get())
@@ -205,8 +207,9 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
                 // Several GPUs are used in turns, unless one was named.
                 let device = here.device.or_else(|| (gpus > 1).then(|| number % gpus));
                 let here = Here { device, ..here.clone() };
+                let lost = lost.entry(device).or_default().clone();
                 scope.spawn(move || {
-                    let mut worker = Worker::new(here);
+                    let mut worker = Worker::new(here, lost);
                     let mut drain = Drain::new(exchange, &mut worker, printer, at_work);
                     let limit = args.limit.map(|limit| limit.0);
                     drain.run(args.watch, limit, &mut |one: &Finished<'_>| finished(one)).map(|()| drain.report)
@@ -225,6 +228,9 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
     for (id, why) in &report.left_alone {
         printer.note(&format!("kforge: left alone: {id}: {why}"));
     }
+    for why in &report.out_of_use {
+        printer.note(&format!("kforge: no more jobs were taken for it: {why}"));
+    }
     let text = format!(
         "{} jobs, {} failed, {} refused, {} left alone; {:.1} s, {:.1} s of them on the device",
         report.jobs,
@@ -235,5 +241,5 @@ fn drain(args: &DrainArgs, printer: &Printer) -> anyhow::Result<u8> {
         report.device_s
     );
     printer.answer(&if args.json { json!({ "report": report }).to_string() } else { text });
-    Ok(if report.failed + report.refused == 0 { 0 } else { OWN_FAILURE })
+    Ok(if report.failed + report.refused + report.out_of_use.len() == 0 { 0 } else { OWN_FAILURE })
 }

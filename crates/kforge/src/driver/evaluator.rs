@@ -4,7 +4,8 @@ use kforge_exec::{EvalOptions, ExecError, Observer, ProfileOptions, Session};
 use kforge_types::{Check, EvalResult, Profile, SanitizerReport, State};
 use std::path::PathBuf;
 
-const SANITIZER: &str = "compute-sanitizer";
+/// How the names of its checks begin.
+pub(crate) const SANITIZER: &str = "compute-sanitizer";
 
 /// Verdicts, times and profiles. `Err` means that our machinery failed, never that a kernel is bad.
 pub(crate) trait Evaluator {
@@ -54,15 +55,14 @@ impl Evaluator for LiveEvaluator {
         let first = self.session(observer)?.judge(name, source, observer);
         match first {
             Ok(result) => Ok(result),
-            // Another try would find the same problem and the same machine.
-            Err(error @ (ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_))) => Err(error.into()),
+            Err(error) if stays(&error) => Err(error.into()),
             Err(error) => {
                 tracing::warn!("the evaluator failed and is started anew: {error}");
                 self.session = None;
                 let again = self.session(observer)?.judge(name, source, observer);
                 again.map_err(|error| {
                     self.session = None;
-                    GaveUp(error.to_string()).into()
+                    if stays(&error) { error.into() } else { GaveUp(error.to_string()).into() }
                 })
             }
         }
@@ -88,7 +88,7 @@ impl Evaluator for LiveEvaluator {
                 Err(error) => {
                     tracing::warn!("compute-sanitizer could not be run: {error}");
                     let detail = format!("not tried: {error}");
-                    result.checks.push(Check { name: SANITIZER.to_owned(), passed: true, detail });
+                    result.checks.push(Check { name: SANITIZER.to_owned(), passed: false, detail });
                 }
             }
         }
@@ -96,11 +96,25 @@ impl Evaluator for LiveEvaluator {
     }
 }
 
-/// Outputs that are right do not excuse accesses that are wrong: such a winner goes back.
+/// Whether another try would find the same problem and the same machine. A device that is out of use above all: the
+/// candidate that stopped it must not come to another one by itself.
+fn stays(error: &ExecError) -> bool {
+    match error {
+        ExecError::Problem(_)
+        | ExecError::Toolchain(_)
+        | ExecError::Sandbox(_)
+        | ExecError::Busy(_)
+        | ExecError::OutOfUse(_) => true,
+        ExecError::Harness(_) | ExecError::Io { .. } => false,
+    }
+}
+
+/// Outputs that are right do not excuse accesses that are wrong: such a winner goes back. A tool that did not run has
+/// found nothing, which is not the same as nothing to be found.
 fn gate(result: &mut EvalResult, report: &SanitizerReport) {
     for tool in &report.tools {
         let name = format!("{SANITIZER} {}", tool.name);
-        let passed = tool.errors == 0 || tool.advisory;
+        let passed = tool.ran && (tool.errors == 0 || tool.advisory);
         result.checks.push(Check { name, passed, detail: tool.detail.clone() });
     }
     if let Some(verdict) = report.verdict() {
@@ -136,5 +150,21 @@ mod tests {
         gate(&mut noted, &report(true));
         assert!(noted.state == State::Correct && noted.speedup.is_some());
         assert!(noted.checks.iter().all(|check| check.passed));
+    }
+
+    #[test]
+    fn a_tool_that_did_not_run_has_not_passed_and_does_not_send_back() {
+        let detail = "compute-sanitizer is not installed".to_owned();
+        let tool = SanitizerTool { name: "memcheck".to_owned(), detail, ..SanitizerTool::default() };
+        let mut winner = verdict("a", "# speedup 2.0");
+        gate(&mut winner, &SanitizerReport { sizes: String::new(), tools: vec![tool] });
+        assert_eq!(winner.state, State::Correct);
+        assert!(winner.checks.iter().any(|check| check.name == "compute-sanitizer memcheck" && !check.passed));
+    }
+
+    #[test]
+    fn nothing_is_tried_again_on_a_device_that_is_out_of_use() {
+        assert!(stays(&ExecError::OutOfUse("GPU 0 does not answer".to_owned())));
+        assert!(!stays(&ExecError::Harness("it ended".to_owned())));
     }
 }

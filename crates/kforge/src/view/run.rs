@@ -1,10 +1,13 @@
 //! The story of a run for people.
 
 use super::{result::baseline_label, table, trimmed};
-use crate::run::{
-    account::{Seconds, dollars, failed_calls},
-    event::{Event, Line},
-    history::{Attempt, History},
+use crate::{
+    driver::evaluator::SANITIZER,
+    run::{
+        account::{Seconds, dollars, failed_calls},
+        event::{Event, Line},
+        history::{Attempt, History},
+    },
 };
 use kforge_types::{EvalResult, Evidence, State};
 use std::{fmt::Write, path::Path};
@@ -90,11 +93,22 @@ fn headline(history: &History) -> String {
     let first = best.result().map(verdict).unwrap_or_default();
     match &history.confirmed {
         Some((_, again)) => {
-            format!("{problem} on {target}: {}; judged twice, the second time in a fresh process", verdict(again))
+            let (verdict, unchecked) = (verdict(again), unchecked(again));
+            format!("{problem} on {target}: {verdict}; judged twice, the second time in a fresh process{unchecked}")
         }
         None if history.unconfirmed => format!("{problem} on {target}: {first}; it could not be judged a second time"),
         None => format!("{problem} on {target}: {first}"),
     }
+}
+
+/// What a winner is not known to be free of, because a tool that looks for it did not run.
+fn unchecked(result: &EvalResult) -> String {
+    let missing = result.checks.iter().filter(|check| check.name.starts_with(SANITIZER) && !check.passed);
+    let reasons: Vec<String> = missing.map(|check| format!("{}: {}", check.name, check.detail)).collect();
+    if reasons.is_empty() || result.state != State::Correct {
+        return String::new();
+    }
+    format!(", accesses and races not all checked ({})", reasons.join("; "))
 }
 
 fn attempts(history: &History, width: Option<u16>) -> comfy_table::Table {
@@ -165,4 +179,20 @@ fn sums(history: &History) -> String {
         let _ = write!(text, "\nEnded: {why}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kforge_types::Check;
+
+    #[test]
+    fn a_winner_that_the_sanitizer_did_not_see_is_said_to_be_unchecked() {
+        let mut winner = crate::driver::scripted::verdict("a", "# speedup 2.0");
+        assert_eq!(unchecked(&winner), "");
+        let check = |name: &str, passed| Check { name: name.to_owned(), passed, detail: "not installed".to_owned() };
+        winner.checks.extend([check("compute-sanitizer memcheck", false), check("clocks", false)]);
+        let text = unchecked(&winner);
+        assert!(text.ends_with("not all checked (compute-sanitizer memcheck: not installed)"), "{text}");
+    }
 }

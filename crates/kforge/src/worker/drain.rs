@@ -9,7 +9,7 @@ use crate::job::{
 use kforge_exec::Observer;
 use serde::Serialize;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) device_s: f64,
     /// Folders that were left alone, with the reason: half-copied, or damaged.
     pub(crate) left_alone: BTreeMap<String, String>,
+    /// Devices that stopped working, after which their workers took no more jobs.
+    pub(crate) out_of_use: BTreeSet<String>,
 }
 
 impl Report {
@@ -48,6 +50,7 @@ impl Report {
             wall_s: self.wall_s.max(other.wall_s),
             device_s: self.device_s.max(other.device_s),
             left_alone: self.left_alone.into_iter().chain(other.left_alone).collect(),
+            out_of_use: self.out_of_use.into_iter().chain(other.out_of_use).collect(),
         }
     }
 }
@@ -91,7 +94,8 @@ impl<'a> Drain<'a> {
         self.group = group;
     }
 
-    /// Everything that waits; with `watch` also what comes later. Ends before the next job once `limit` has passed.
+    /// Everything that waits; with `watch` also what comes later. Ends before the next job once `limit` has passed, or the
+    /// device is out of use: the jobs that wait are for a worker that has one.
     pub(crate) fn run(
         &mut self,
         watch: bool,
@@ -101,6 +105,10 @@ impl<'a> Drain<'a> {
         let begun = Instant::now();
         let time_left = || limit.is_none_or(|limit| begun.elapsed() < limit);
         while time_left() {
+            if let Some(why) = self.performer.out_of_use() {
+                self.report.out_of_use.insert(why);
+                break;
+            }
             if self.one(finished)? {
                 continue;
             }

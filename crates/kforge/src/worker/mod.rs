@@ -18,13 +18,26 @@ use crate::{
 use anyhow::Context;
 use kforge_exec::{ExecError, Observer, ProfileOptions};
 use kforge_types::Profile;
-use std::{cell::RefCell, path::PathBuf, time::Instant};
+use std::{
+    cell::RefCell,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 /// Performs jobs. A test puts another in its place.
 pub(crate) trait Performer {
     fn perform(&mut self, packed: &Packed, observer: &dyn Observer) -> (JobResult, Vec<Content>);
     fn name(&self) -> &str;
+
+    /// Why no further job may come here.
+    fn out_of_use(&self) -> Option<String> {
+        None
+    }
 }
+
+/// Why a device is out of use, for all workers that share it.
+pub(crate) type Lost = Arc<Mutex<Option<String>>>;
 
 /// The evaluator of this machine.
 pub(crate) struct Worker {
@@ -32,11 +45,12 @@ pub(crate) struct Worker {
     here: Here,
     /// The group at hand: Python is started, the problem examined, its baselines are known.
     open: Option<(String, LiveEvaluator)>,
+    lost: Lost,
 }
 
 impl Worker {
-    pub(crate) fn new(here: Here) -> Self {
-        Self { name: worker_name(), here, open: None }
+    pub(crate) fn new(here: Here, lost: Lost) -> Self {
+        Self { name: worker_name(), here, open: None, lost }
     }
 
     fn outcome(&mut self, packed: &Packed, observer: &dyn Observer) -> anyhow::Result<Outcome> {
@@ -92,6 +106,9 @@ impl Performer for Worker {
         let outcome = self.outcome(packed, &log).unwrap_or_else(|error| {
             // A session that failed is not trusted with the next job.
             self.open = None;
+            if let Some(ExecError::OutOfUse(why)) = error.downcast_ref() {
+                *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+            }
             failed(&error)
         });
         let mut lines = log.lines.into_inner();
@@ -107,6 +124,10 @@ impl Performer for Worker {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn out_of_use(&self) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -53,6 +53,9 @@ fn answer_all<W: Write>(
         // Waits only where there is nothing to do, or where the worker of an earlier connection is at it.
         let worked = drain.one(&mut |_| {})?;
         answer(exchange, &mut wanted, line)?;
+        if let Some(why) = drain.performer.out_of_use() {
+            anyhow::bail!(why);
+        }
         let mut next = if worked {
             jobs.try_recv().map_err(|error| error == TryRecvError::Disconnected)
         } else {

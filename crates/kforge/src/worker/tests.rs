@@ -15,6 +15,8 @@ struct Pretend {
     got: Vec<String>,
     /// Called in the middle of a job.
     during: Option<Box<dyn FnMut()>>,
+    /// The device stops working in the job with this name.
+    stops_at: Option<&'static str>,
 }
 
 impl Performer for Pretend {
@@ -29,6 +31,11 @@ impl Performer for Pretend {
 
     fn name(&self) -> &'static str {
         "pretend"
+    }
+
+    fn out_of_use(&self) -> Option<String> {
+        let stopped = self.got.iter().any(|name| Some(name.as_str()) == self.stops_at);
+        stopped.then(|| "GPU 0 does not answer".to_owned())
     }
 }
 
@@ -64,6 +71,23 @@ fn groups_stay_together_oldest_first() {
     assert_eq!((report.jobs, report.failed, lines.len()), (5, 0, 5));
     assert!(report.left_alone["half"].contains("job.json"), "{report:?}");
     assert_eq!(performer.got, ["1", "3", "5", "2", "4"]);
+}
+
+#[test]
+fn no_job_is_taken_for_a_device_that_is_out_of_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let exchange = Exchange::open(folder.path()).unwrap();
+    for name in ["1", "2", "3"] {
+        exchange.submit(&in_group(name, false)).unwrap();
+    }
+    let mut performer = Pretend { stops_at: Some("2"), ..Pretend::default() };
+    let at_work = std::sync::Mutex::default();
+    let mut drain = Drain::new(&exchange, &mut performer, &Quiet, &at_work);
+    drain.run(true, None, &mut |_| {}).unwrap();
+    let report = drain.report.clone();
+    assert_eq!(report.jobs, 2);
+    assert!(report.out_of_use.iter().eq(["GPU 0 does not answer"]), "{report:?}");
+    assert_eq!((performer.got.as_slice(), exchange.waiting().len()), (&["1".to_owned(), "2".to_owned()][..], 1));
 }
 
 #[test]
