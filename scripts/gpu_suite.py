@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,18 +32,39 @@ QUICK = ("--baselines", "eager", "--time-budget", "0.4")
 # A cheat that ends `correct` must not be faster than this, by the lower end of its interval; a result that is called provisional
 # may gain what the outside clock cannot resolve, and no more.
 GAIN, PROVISIONAL_GAIN = 1.1, 1.3
+PROFILED, WITHOUT_COUNTERS = "profiled", "profiled without counters"
+FEWEST_METRICS = 20  # of the 24: a chip may lack some
+GIB = 1 << 30
+# Sets of inputs with their truths, slots, copies and what the float64 reference needs meanwhile: some fifty times the input.
+LARGE_SHARE, LARGEST = 64, 4 * GIB
+WAITED_FOR_S = 15  # longer than a call that does not wait takes
+STRANGER = """
+import signal, sys, time
+signal.alarm(60)  # whatever happens to those who started it
+import torch
+room = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+factor = torch.rand(256, 256, device="cuda")
+torch.cuda.synchronize()
+signal.alarm(int(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    torch.mm(factor, factor)
+    torch.cuda.synchronize()
+    time.sleep(0.01)
+"""
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
-    kind: str  # eval, profile or sanitizer
+    kind: str  # eval, profile, sanitizer or stranger
     problem: Path
     candidate: Path
     expected: str
     target: str = "nvidia/cuda"
     flags: tuple[str, ...] = ()
     is_cheat: bool = False
+    alone: bool = False  # after all others, with nobody beside it
 
 
 @dataclass
@@ -89,17 +113,36 @@ def plan(root: Path, baselines: str) -> list[Case]:
             cases += _from_header(candidate, lambda name: corpus / "problems" / f"{name}.py", folder)
     softmax = examples / "softmax"
     sound = softmax / "nvidia_cuda.py"
-    cases.append(Case("sanitizer/softmax", "sanitizer", softmax / "problem.py", sound, "clean"))
+    cases.append(Case("sanitizer/softmax", "sanitizer", softmax / "problem.py", sound, "clean", flags=("--sanitize",)))
     gemm = examples / "gemm_groupnorm_swish"
     for file in ("nvidia_cuda.py", "nvidia_triton.py"):
         name, target = f"profile/{gemm.name}/{Path(file).stem}", CANDIDATE_FILES[file]
-        cases.append(Case(name, "profile", gemm / "problem.py", gemm / file, "profiled", target))
+        cases.append(Case(name, "profile", gemm / "problem.py", gemm / file, PROFILED, target))
+    name = "profile/softmax/with_a_profiler_that_fails"
+    cases.append(Case(name, "profile", softmax / "problem.py", sound, WITHOUT_COUNTERS))
     # The device must serve the next candidate after the watchdog has ended a kernel: both in one call.
     loop, flags = examples / "failing/infinite_loop.py", (*QUICK, "--timeout", "10")
-    for candidate, expected in ((loop, "runtime_error/timeout"), (softmax / "nvidia_cuda.py", "correct")):
+    for candidate, expected in ((loop, "runtime_error/timeout"), (sound, "correct")):
         name = f"watchdog/{candidate.parent.name}/{candidate.stem}"
         cases.append(Case(name, "eval", softmax / "problem.py", candidate, expected, flags=flags))
+    for name, more in (("named", ()), ("waited_for", ("--require-idle",))):
+        flags, problem = (*QUICK, *more), softmax / "problem.py"
+        cases.append(Case(f"stranger/{name}", "stranger", problem, sound, "correct", flags=flags, alone=True))
     return cases
+
+
+def large_case(corpus: Path, folder: Path, card_bytes: int) -> Case:
+    """A problem of the corpus with as many rows as this card bears, written into `folder`."""
+    problem = corpus / "problems/scale_relu.py"
+    nbytes = min(1 << (card_bytes // LARGE_SHARE).bit_length() - 1, LARGEST)
+    rows = nbytes // (4 * 4096)
+    text, changed = re.subn(r"(?m)^rows = \d+$", f"rows = {rows}", problem.read_text(encoding="utf-8"))
+    assert changed == 1, f"{problem} has no line for its rows"
+    made = folder / problem.name
+    made.write_text(text, encoding="utf-8")
+    size = f"{nbytes / GIB:g}_GiB"
+    name, candidate = f"large/{size}_in_{size}_out", corpus / "honest/scale_relu_in_one_pass.py"
+    return Case(name, "eval", made, candidate, "correct", flags=QUICK, alone=True)
 
 
 def _from_header(candidate: Path, problem_of: Any, group: str) -> Iterable[Case]:
@@ -115,7 +158,8 @@ def _from_header(candidate: Path, problem_of: Any, group: str) -> Iterable[Case]
         name, open_flags = f"{group}-unguarded/{candidate.stem}", (*flags, "--no-guard")
         yield Case(name, "eval", problem, candidate, unguarded or expected, target, open_flags, is_cheat)
     if tool := header(text, "sanitizer"):
-        yield Case(f"sanitizer/{candidate.stem}", "sanitizer", problem, candidate, tool, target)
+        name = f"sanitizer/{candidate.stem}"
+        yield Case(name, "sanitizer", problem, candidate, tool, target, ("--sanitize",))
 
 
 def groups(cases: Sequence[Case]) -> list[list[Case]]:
@@ -130,6 +174,13 @@ def groups(cases: Sequence[Case]) -> list[list[Case]]:
 def longest_first(found: list[list[Case]]) -> list[list[Case]]:
     """A build of a minute must not be what the others wait for in the end."""
     return sorted(found, key=lambda group: not any(case.candidate.name == "load_inline.py" for case in group))
+
+
+def in_order(found: list[list[Case]], jobs: int, work: Callable[[list[Case]], list[Row]]) -> Iterator[list[Row]]:
+    """Side by side what bears company, then one by one what does not."""
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(work, longest_first([group for group in found if not group[0].alone]))
+    yield from map(work, [group for group in found if group[0].alone])
 
 
 def judged(case: Case, answer: dict[str, Any]) -> Row:
@@ -160,28 +211,127 @@ def run(command: Sequence[str], timeout: float, env: dict[str, str] | None = Non
 
 
 def run_group(kforge: str, cases: Sequence[Case], timeout: float) -> list[Row]:
-    began = time.monotonic()
     first = cases[0]
-    if first.kind != "eval":
-        command = [kforge, "profile", "--json", "--target", first.target, str(first.problem), str(first.candidate)]
-        sanitize = first.kind == "sanitizer"
-        code, out, errors = run([*command, "--sanitize"] if sanitize else command, timeout)
-        if sanitize:
-            return [sanitized(first, code, out, errors, time.monotonic() - began)]
-        state, note = ("profiled", "") if code == 0 else (f"exit {code}", errors.strip()[-160:])
-        return [Row(first.name, "profiled", code == 0, state, note=note, seconds=time.monotonic() - began)]
+    if first.kind == "eval":
+        return run_eval(kforge, cases, timeout)
+    return run_stranger(kforge, first, timeout) if first.kind == "stranger" else [run_profile(kforge, first, timeout)]
+
+
+def run_eval(kforge: str, cases: Sequence[Case], timeout: float) -> list[Row]:
+    first = cases[0]
     candidates = [str(case.candidate) for case in cases]
     command = [kforge, "eval", str(first.problem), *candidates, "--json", "--target", first.target, *first.flags]
     code, out, errors = run(command, timeout)
-    answers = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
-    rows = [judged(case, answer) for case, answer in zip(cases, answers)]
+    rows = [judged(case, answer) for case, answer in zip(cases, answers(out))]
     why = f"no answer after {timeout:.0f} s" if code is None else f"exit {code}: {errors.strip()[-160:]}"
     return rows + [Row(case.name, case.expected, False, "no answer", note=why) for case in cases[len(rows) :]]
 
 
+def run_profile(kforge: str, case: Case, timeout: float) -> Row:
+    """With compute-sanitizer behind it where the flags say so."""
+    began = time.monotonic()
+    command = [kforge, "profile", "--json", "--target", case.target, str(case.problem), str(case.candidate)]
+    with profiler_that_fails() if case.expected == WITHOUT_COUNTERS else nullcontext() as environment:
+        code, out, errors = run([*command, *case.flags], timeout, environment)
+    judge = sanitized if case.kind == "sanitizer" else profiled
+    return judge(case, code, out, errors, time.monotonic() - began)
+
+
+def run_stranger(kforge: str, case: Case, timeout: float) -> list[Row]:
+    """No row where nobody could see the stranger."""
+    demands_idle = "--require-idle" in case.flags
+    with stranger(python_of(kforge) or sys.executable, WAITED_FOR_S if demands_idle else 60) as other:
+        if other is None:
+            return [Row(case.name, case.expected, False, "not run", note="the stranger did not come to work")]
+        if str(other.pid) not in processes_on_the_gpu():
+            print(f"The driver does not list other processes here: {case.name} is left out.\n")
+            return []
+        row = run_eval(kforge, [case], timeout)[0]
+        has_left = other.poll() is not None
+    fault = fault_after(row.answer, has_left) if demands_idle else fault_beside(row.answer, other.pid)
+    if row.passed and fault:
+        row.passed, row.note = False, fault
+    return [row]
+
+
+@contextmanager
+def stranger(python: str, seconds: int) -> Iterator[subprocess.Popen[str] | None]:
+    """Another process at work on the GPU, for so long at the most; none where it failed."""
+    with subprocess.Popen([python, "-c", STRANGER, str(seconds)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process if process.stdout.readline().strip() == "ready" else None
+        finally:
+            process.kill()
+
+
+def processes_on_the_gpu() -> list[str]:
+    return run(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"], 30)[1].split()
+
+
+def strangers_in(answer: dict[str, Any]) -> str:
+    """What a result says of processes beside it; nothing where it was alone."""
+    told = (check["detail"] for check in answer.get("checks") or [] if check["name"] == "alone on the device")
+    return next(told, "")
+
+
+def fault_beside(answer: dict[str, Any], pid: int) -> str:
+    """What is wrong with a result that was timed beside a stranger; nothing where it says so."""
+    if not answer.get("provisional"):
+        return "it is not provisional"
+    told = strangers_in(answer)
+    return "" if re.search(rf"\(pid {pid}\b", told) else f"process {pid} is not named: {told or 'nobody is'}"
+
+
+def fault_after(answer: dict[str, Any], has_left: bool) -> str:
+    """What is wrong with a result that should have waited until the stranger had left; nothing where it has."""
+    return strangers_in(answer) if has_left else "it did not wait"
+
+
+@contextmanager
+def profiler_that_fails() -> Iterator[dict[str, str]]:
+    """An environment with a Nsight Compute of no use. To hide the real one is not possible: kforge knows where it is installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(shutil.which("false") or "/bin/false", os.path.join(folder, "ncu"))
+        yield {**os.environ, "PATH": os.pathsep.join((folder, os.environ.get("PATH", "")))}
+
+
+def answers(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+def profiled(case: Case, code: int | None, out: str, errors: str, seconds: float) -> Row:
+    """A profile has what is expected of it, or its row says what is missing."""
+    answer = next(iter(answers(out)), {})
+    missing = lacks(answer, case)
+    passed = code == 0 and not missing
+    state = case.expected if passed else "incomplete" if answer else f"exit {code}"
+    note = "" if passed else ("; ".join(missing) if answer else errors.strip())[-300:]
+    return Row(case.name, case.expected, passed, state, note=note, seconds=seconds, answer=answer)
+
+
+def lacks(profile: dict[str, Any], case: Case) -> list[str]:
+    """What a profile should have and has not, in its own words where it has any."""
+    sources = {source["name"]: source for source in profile.get("sources") or []}
+    wanted = ["candidate", "machine code", "roofline"]
+    wanted += ["compiler resources"] if case.target == "nvidia/cuda" else []
+    # Where there are no counters the candidate's kernels are timed in another way.
+    wanted += ["torch profiler, candidate"] if case.expected == WITHOUT_COUNTERS else []
+    details = {name: sources.get(name, {}).get("detail", "not tried") for name in (*wanted, "Nsight Compute")}
+    missing = [f"{name}: {details[name]}" for name in wanted if not sources.get(name, {}).get("had")]
+    missing += [f"no {part}" for part in ("roofline", "findings") if not profile.get(part)]
+    counters, counted = sources.get("Nsight Compute", {}), details["Nsight Compute"]
+    metrics = re.search(r"(\d+) of the \d+ metrics", counted) if counters.get("had") else None
+    if case.expected == PROFILED and (metrics is None or int(metrics[1]) < FEWEST_METRICS):
+        missing.append(f"Nsight Compute: {counted}")
+    if case.expected == WITHOUT_COUNTERS and (counters.get("had", True) or not counted):
+        missing.append(f"no reason why there are no counters: {counted}")
+    return missing
+
+
 def sanitized(case: Case, code: int | None, out: str, errors: str, seconds: float) -> Row:
     """`clean` where all four tools came to their end and found nothing, else the names of those that found something."""
-    answer = next((json.loads(line) for line in out.splitlines() if line.startswith("{")), {})
+    answer = next(iter(answers(out)), {})
     tools = (answer.get("sanitizer") or {}).get("tools") or []
     found = [tool["name"] for tool in tools if tool["errors"]]
     clean = len(tools) == 4 and all(tool["ran"] for tool in tools) and code == 0
@@ -211,16 +361,26 @@ def has_gpu() -> bool:
     return code == 0 and "GPU" in out
 
 
-def has_cute(kforge: str) -> bool:
-    """Whether the Python that kforge evaluates with has CuTe DSL."""
+def card_bytes() -> int:
+    """Memory of the first GPU; nothing where the driver does not say, as for chips that share the host's."""
+    _code, out, _errors = run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], 30)
+    return int(out.split()[0]) << 20 if out[:1].isdigit() else 0
+
+
+def python_of(kforge: str) -> str | None:
+    """The Python that kforge evaluates with."""
     code, out, _ = run([kforge, "python"], 120)
-    if code != 0 or not out.strip():
-        return False
+    return out.strip().splitlines()[-1] if code == 0 and out.strip() else None
+
+
+def has_cute(kforge: str) -> bool:
+    """Whether kforge's Python has CuTe DSL."""
+    python = python_of(kforge)
     ask = "import importlib.util, sys; sys.exit(importlib.util.find_spec('cutlass') is None)"
-    return run([out.strip().splitlines()[-1], "-c", ask], 60)[0] == 0
+    return python is not None and run([python, "-c", ask], 60)[0] == 0
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kforge", default=str(ROOT / "target/release/kforge"))
     parser.add_argument("--only", default="", metavar="REGEX", help="run the cases whose names match")
@@ -236,12 +396,24 @@ def main() -> int:
         help="calls of kforge side by side: they build together, and take turns at timing",
     )
     parser.add_argument("--baselines", default="eager", help="baselines of the examples: auto, all, compile, eager")
-    args = parser.parse_args()
-    cases = [case for case in plan(ROOT, args.baselines) if re.search(args.only, case.name)]
-    if not has_gpu():
-        print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")
-        print(f"0 passed, 0 failed, {len(cases)} skipped")
-        return 0
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    cases = plan(ROOT, args.baselines)
+    with tempfile.TemporaryDirectory() as folder:
+        if has_gpu():
+            if memory := card_bytes():
+                cases.append(large_case(ROOT / "corpus/gpu", Path(folder), memory))
+            return judge_all([case for case in cases if re.search(args.only, case.name)], args)
+    chosen = sum(1 for case in cases if re.search(args.only, case.name))
+    print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")
+    print(f"0 passed, 0 failed, {chosen} skipped")
+    return 0
+
+
+def judge_all(cases: list[Case], args: argparse.Namespace) -> int:
     if not has_cute(args.kforge):
         without = [case for case in cases if case.target != "nvidia/cute"]
         if len(without) < len(cases):
@@ -258,11 +430,10 @@ def main() -> int:
         return run_group(args.kforge, group, min(left, args.call_limit_s))
 
     rows: list[Row] = []
-    with ThreadPoolExecutor(args.jobs) as pool:
-        for found in pool.map(run_in_time, longest_first(groups(cases))):
-            rows += found
-            if args.json:  # after each group, so that nothing is lost when this is ended from outside
-                Path(args.json).write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+    for found in in_order(groups(cases), args.jobs, run_in_time):
+        rows += found
+        if args.json:  # after each group, so that nothing is lost when this is ended from outside
+            Path(args.json).write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
     order = {case.name: number for number, case in enumerate(cases)}
     rows.sort(key=lambda row: order[row.name])
     print(table(rows))

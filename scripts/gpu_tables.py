@@ -13,13 +13,15 @@ from typing import Any
 PARTS = {
     "examples": "examples, at their own sizes",
     "failing": "one for each failing state",
-    "cheats": "cheats that a source rule refuses",
+    "cheats": "cheats, with the source rules on",
     "cheats-unguarded": "cheats, with the source rules switched off",
     "honest": "honest kernels that look like cheats",
     "unsound": "kernels that are right by luck",
-    "sanitizer": "compute-sanitizer: one clean kernel, one finding each of memcheck, racecheck, initcheck",
-    "profile": "the profiler ladder",
+    "sanitizer": "compute-sanitizer: one clean kernel, one finding each of memcheck, racecheck, initcheck, synccheck",
+    "profile": "the profiler ladder, once with a Nsight Compute that fails",
     "watchdog": "a kernel that never ends, and the next candidate after it",
+    "stranger": "beside a process that is not kforge's: named, and waited for",
+    "large": "gigabytes of inputs and outputs",
 }
 KERNELS = {"nvidia_cuda": "CUDA", "nvidia_triton": "Triton", "nvidia_cute": "CuTe DSL", "load_inline": "load_inline"}
 IN_A_ROW = re.compile(r": ([\d.]+) us each from outside, the baseline ([\d.]+) us; the clock resolves ([\d.]+) us")
@@ -49,8 +51,18 @@ def in_a_row(row: Row) -> tuple[str, str, str]:
 
 def parts(rows: Sequence[Row]) -> str:
     all_of, passed = Counter(map(part, rows)), Counter(part(row) for row in rows if row["passed"])
-    lines = [(text, str(all_of[name]), str(passed[name])) for name, text in PARTS.items() if name in all_of]
+    told = {"cheats": refused_by([row for row in rows if part(row) == "cheats"])}
+    names = [name for name in PARTS if name in all_of]
+    lines = [(PARTS[name] + told.get(name, ""), str(all_of[name]), str(passed[name])) for name in names]
     return markdown(("part", "cases", "passed"), lines)
+
+
+def refused_by(cheats: Sequence[Row]) -> str:
+    """By whom, with source rules on: a rule that passes a cheat leaves it to the judge, before whom it may also gain nothing."""
+    refused = Counter("rule" if row["kind"] == "guardrail" else row["state"] for row in cheats if row["passed"])
+    by_rule, in_vain = refused.pop("rule", 0), refused.pop("correct", 0)
+    more = f", {in_vain} in vain" if in_vain else ""
+    return f": {by_rule} refused by a rule, {refused.total()} by the judge{more}"
 
 
 def endings(cheats: Sequence[Row]) -> str:

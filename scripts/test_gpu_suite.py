@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -77,6 +81,126 @@ def test_a_sanitizer_must_have_run_to_call_something_clean() -> None:
     assert not passed("clean", 0, "")
 
 
+def test_each_of_the_sanitizers_tools_has_something_to_find() -> None:
+    cases = [case for case in suite.plan(suite.ROOT, "auto") if case.kind == "sanitizer"]
+    assert {case.expected for case in cases} == {"clean", "memcheck", "racecheck", "initcheck", "synccheck"}
+    assert all("--sanitize" in case.flags for case in cases)
+
+
+def a_profile(**counters: Any) -> dict[str, Any]:
+    names = ("candidate", "compiler resources", "machine code", "torch profiler, candidate", "roofline")
+    sources = [{"name": name, "had": True, "detail": "x", "seconds": 0.1} for name in names]
+    told = "Nsight Compute 2025.3.1.0, cold caches; 22 of the 24 metrics; this chip does not have: a, b"
+    ncu = {"name": "Nsight Compute", "had": True, "detail": told, "seconds": 4.3, **counters}
+    return {"sources": [*sources, ncu], "findings": [{"text": "y"}], "roofline": {"class": "memory"}}
+
+
+def profile_row(profile: dict[str, Any], expected: str = suite.PROFILED, target: str = "nvidia/cuda") -> suite.Row:
+    case = suite.Case("profile/x", "profile", Path("p"), Path("c"), expected, target)
+    return suite.profiled(case, 0, f"{json.dumps(profile)}\n", "", 1.0)
+
+
+def test_a_profile_needs_its_counters_and_all_that_lies_below_them() -> None:
+    assert profile_row(a_profile()).passed
+    for detail in ("19 of the 24 metrics", "Nsight Compute 2025.3"):
+        row = profile_row(a_profile(detail=detail))
+        assert not row.passed and detail in row.note
+    assert not profile_row(a_profile(had=False)).passed
+    for part in ("findings", "roofline"):
+        assert profile_row(a_profile() | {part: None}).note == f"no {part}"
+    for name, needed in (("machine code", True), ("roofline", True), ("torch profiler, candidate", False)):
+        profile = a_profile()
+        profile["sources"] = [source for source in profile["sources"] if source["name"] != name]
+        assert profile_row(profile).note == (f"{name}: not tried" if needed else "")
+    # A Triton kernel may be known by its cubin alone.
+    without = a_profile()
+    without["sources"][1] |= {"had": False, "detail": "no report"}
+    assert profile_row(without).note == "compiler resources: no report"
+    assert profile_row(without, target="nvidia/triton").passed
+    failed = suite.Case("profile/x", "profile", Path("p"), Path("c"), suite.PROFILED)
+    assert suite.profiled(failed, 11, "", "no such file", 1.0).note == "no such file"
+    assert not suite.profiled(failed, 11, json.dumps(a_profile()), "", 1.0).passed
+
+
+def test_without_counters_there_is_a_reason_and_the_rest() -> None:
+    expected = suite.WITHOUT_COUNTERS
+    reason = "Nsight Compute never reached the process that it started"
+    assert profile_row(a_profile(had=False, detail=reason), expected).passed
+    assert not profile_row(a_profile(), expected).passed
+    assert not profile_row(a_profile(had=False, detail=""), expected).passed
+    never_tried = a_profile()
+    never_tried["sources"].pop()
+    assert not profile_row(never_tried, expected).passed
+    untimed = a_profile(had=False, detail=reason)
+    untimed["sources"][3] |= {"had": False, "detail": "no CUPTI"}
+    assert profile_row(untimed, expected).note == "torch profiler, candidate: no CUPTI"
+
+
+def test_the_profiler_that_fails_is_found_first_and_nothing_else_is_hidden() -> None:
+    with suite.profiler_that_fails() as environment:
+        found = shutil.which("ncu", path=environment["PATH"])
+        assert found is not None and subprocess.run([found, "--version"], check=False).returncode != 0
+        assert shutil.which("sh", path=environment["PATH"]) == shutil.which("sh")
+    assert not Path(found).exists()
+
+
+def test_what_must_be_alone_comes_last_and_one_by_one() -> None:
+    names = ["stranger/a", "eval/a", "large/a", "eval/b", "eval/c"]
+    found = [[suite.Case(name, "eval", Path("p"), Path("c"), "correct", alone="eval" not in name)] for name in names]
+    at_work: set[str] = set()
+    beside: dict[str, set[str]] = {}
+
+    def work(group: list[suite.Case]) -> list[suite.Row]:
+        name = group[0].name
+        at_work.add(name)
+        time.sleep(0.05)
+        beside[name] = at_work - {name}
+        at_work.remove(name)
+        return [suite.Row(name, "correct", True, "correct")]
+
+    rows = [row.name for rows in suite.in_order(found, 3, work) for row in rows]
+    assert sorted(rows[:3]) == ["eval/a", "eval/b", "eval/c"] and rows[3:] == ["stranger/a", "large/a"]
+    assert not beside["stranger/a"] and not beside["large/a"] and any(beside.values())
+    alone = {case.name for case in suite.plan(suite.ROOT, "auto") if case.alone}
+    assert alone == {"stranger/named", "stranger/waited_for"}
+
+
+def test_a_stranger_is_named_or_waited_for() -> None:
+    told = "python3 (pid 4711, 1540 MiB): times may be longer than they are alone"
+    check = {"name": "alone on the device", "passed": False, "detail": told}
+    answer = {"provisional": True, "checks": [{"name": "clocks", "passed": True, "detail": "x"}, check]}
+    assert suite.fault_beside(answer, 4711) == ""
+    assert suite.fault_beside(answer, 471) and suite.fault_beside(answer | {"checks": []}, 4711)
+    assert suite.fault_beside(answer | {"provisional": False}, 4711)
+    assert suite.fault_after({"checks": []}, True) == ""
+    assert suite.fault_after({"checks": []}, False) and suite.fault_after(answer, True)
+
+
+def test_a_stranger_that_does_not_come_to_work_is_none(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    for said, comes in (("ready", True), ("no torch", False)):
+        python.write_text(f"#!/bin/sh\necho {said}\nexec sleep 60\n")
+        python.chmod(0o755)
+        began = time.monotonic()
+        with suite.stranger(str(python), 1) as process:
+            assert (process is not None) == comes
+            assert process is None or process.poll() is None
+        assert process is None or process.returncode == -9
+        assert time.monotonic() - began < 30
+    compile(suite.STRANGER, "stranger", "exec")
+
+
+def test_a_large_problem_is_as_large_as_the_card_bears(tmp_path: Path) -> None:
+    corpus = suite.ROOT / "corpus/gpu"
+    for card_mib, name in ((143771, "2_GiB"), (24576, "0.25_GiB"), (1 << 20, "4_GiB")):
+        case = suite.large_case(corpus, tmp_path, card_mib << 20)
+        assert case.name == f"large/{name}_in_{name}_out" and case.alone
+        text = case.problem.read_text(encoding="utf-8")
+        rows, cols = (int(re.findall(rf"(?m)^{size} = (\d+)$", text)[0]) for size in ("rows", "cols"))
+        assert rows * cols * 4 == float(name.removesuffix("_GiB")) * suite.GIB
+        assert suite.header(case.candidate.read_text(encoding="utf-8"), "problem") == case.problem.stem
+
+
 def test_without_a_gpu_everything_is_skipped() -> None:
     if suite.has_gpu():
         return
@@ -110,6 +234,13 @@ def test_tables_say_what_the_suite_wrote() -> None:
     refused = {**made, "name": "cheats-unguarded/liar", "state": "mismatch", "kind": "numeric", "passed": False}
     rows = [example, refused]
     assert "| cheats, with the source rules switched off | 1 | 0 |" in tables.parts(rows)
+    judged, ruled = {**refused, "name": "cheats/liar", "passed": True}, {**made, "name": "cheats/thief"}
+    ruled |= {"state": "generation_failure", "kind": "guardrail"}
+    failed, in_vain = {**ruled, "passed": False}, {**made, "name": "cheats/loser"}
+    line = "| cheats, with the source rules on: 2 refused by a rule, 1 by the judge | 4 | 3 |"
+    assert line in tables.parts([ruled, ruled, judged, failed])
+    assert "1 by the judge, 1 in vain | 3 | 3 |" in tables.parts([ruled, judged, in_vain])
+    assert set(tables.PARTS) >= {case.name.split("/")[0] for case in suite.plan(suite.ROOT, "auto")} | {"large"}
     assert tables.endings([refused]).splitlines()[-1] == "| `mismatch/numeric` | 1 |"
     line = "| softmax | CUDA | 1.30 (1.25 to 1.35), provisional | eager | 74.1 |  | 97.8 | 72.7 | 3.1 |"
     assert tables.examples(rows).splitlines()[2:] == [line]

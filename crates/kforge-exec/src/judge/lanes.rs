@@ -11,7 +11,7 @@ use kforge_types::SandboxLevel;
 /// Up to this size baselines are measured in turns, each over slots of its own; beyond it one after the other.
 const LARGE: u64 = 64 << 20;
 /// The same on a GPU, as a share of its memory: what fits there once must also fit beside a candidate and the referee.
-const LARGE_SHARE: u64 = 32;
+const LARGE_SHARE: u64 = 64;
 
 pub(crate) struct Lanes {
     free: Vec<Slots>,
