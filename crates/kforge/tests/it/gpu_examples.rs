@@ -10,7 +10,8 @@ use std::{
 };
 
 /// Only with `KFORGE_CASE`: the interpreter needs minutes for the first two and long for the third; what the last two do,
-/// softmax and the group norm do too.
+/// softmax and the group norm do too. The harness's `tests/test_gpu_examples_aot.py` compiles them, and all the others, at
+/// their problems' own sizes.
 const LEFT_TO_A_GPU: [&str; 5] = ["attention", "depthwise_conv", "rotary", "layernorm", "rmsnorm"];
 
 /// Interpreted kernels have no time worth knowing.
@@ -26,11 +27,15 @@ const LANGUAGES: [(&str, Language); 4] = [
 
 const ARCHITECTURE: &str = "-gencode=arch=compute_90a,code=sm_90a";
 
-/// `KFORGE_NVCC`, or the first nvcc on the path.
+/// What `KFORGE_NVCC` names, and it must be there: `scripts/test` sets it. Without the variable the first nvcc on the path;
+/// people who run `cargo test` by hand may have none.
 fn nvcc() -> Option<PathBuf> {
-    let named = std::env::var_os("KFORGE_NVCC").map(PathBuf::from);
+    if let Some(named) = std::env::var_os("KFORGE_NVCC").map(PathBuf::from) {
+        assert!(named.is_file(), "KFORGE_NVCC is '{}', where no nvcc is", named.display());
+        return Some(named);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    named.or_else(|| std::env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|file| file.is_file()))
+    std::env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|file| file.is_file())
 }
 
 fn example_folders() -> Vec<PathBuf> {
@@ -43,7 +48,8 @@ fn example_folders() -> Vec<PathBuf> {
     found
 }
 
-/// The strings of a Python file that hold CUDA kernels and need no headers but CUDA's own.
+/// The strings of a Python file that hold CUDA kernels and need no headers but CUDA's own. Those that need torch's are
+/// compiled by the harness's `tests/test_gpu_examples_aot.py`, which knows where these lie.
 fn cuda_sources(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let strings = text.split("\"\"\"").skip(1).step_by(2);
