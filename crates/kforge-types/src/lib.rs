@@ -21,7 +21,7 @@ pub use result::{
     Baseline, BaselineRef, Check, DeviceInfo, EvalResult, ProblemReport, RESULT_VERSION, SandboxLevel, SandboxReport,
     Timing, Versions,
 };
-pub use sanitizer::{SanitizerError, SanitizerReport, SanitizerTool};
+pub use sanitizer::{SANITIZER, SanitizerError, SanitizerReport, SanitizerTool};
 pub use stats::{Interval, Summary, median, quantile, ratio_of_medians};
 pub use target::{ParseTargetError, Target};
 pub use verdict::{Evidence, Kind, State, Verdict};

@@ -4,6 +4,9 @@ use crate::{Kind, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How the names of its checks in a result begin.
+pub const SANITIZER: &str = "compute-sanitizer";
+
 /// All tools on one candidate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SanitizerReport {

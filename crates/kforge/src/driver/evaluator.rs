@@ -1,11 +1,8 @@
 //! Who judges: the real evaluator, opened when the first candidate is there.
 
 use kforge_exec::{EvalOptions, ExecError, Observer, ProfileOptions, Session};
-use kforge_types::{Check, EvalResult, Profile, SanitizerReport, State};
+use kforge_types::{Check, EvalResult, Profile, SANITIZER, SanitizerReport, State};
 use std::path::PathBuf;
-
-/// How the names of its checks begin.
-pub(crate) const SANITIZER: &str = "compute-sanitizer";
 
 /// Verdicts, times and profiles. `Err` means that our machinery failed, never that a kernel is bad.
 pub(crate) trait Evaluator {

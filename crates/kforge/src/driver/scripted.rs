@@ -61,7 +61,7 @@ fn word<'a>(source: &'a str, key: &str) -> Option<&'a str> {
     source.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)).map(str::trim)
 }
 
-pub(crate) fn verdict(name: &str, source: &str) -> EvalResult {
+pub(super) fn verdict(name: &str, source: &str) -> EvalResult {
     let task = task();
     let refused = Refused {
         problem_file: &task.file,

@@ -1,15 +1,12 @@
 //! The story of a run for people.
 
 use super::{result::baseline_label, table, trimmed};
-use crate::{
-    driver::evaluator::SANITIZER,
-    run::{
-        account::{Seconds, dollars, failed_calls},
-        event::{Event, Line},
-        history::{Attempt, History},
-    },
+use crate::run::{
+    account::{Seconds, dollars, failed_calls},
+    event::{Event, Line},
+    history::{Attempt, History},
 };
-use kforge_types::{EvalResult, Evidence, State};
+use kforge_types::{Check, EvalResult, Evidence, SANITIZER, State};
 use std::{fmt::Write, path::Path};
 
 /// One line for an event that people want to see; none for the rest.
@@ -93,7 +90,7 @@ fn headline(history: &History) -> String {
     let first = best.result().map(verdict).unwrap_or_default();
     match &history.confirmed {
         Some((_, again)) => {
-            let (verdict, unchecked) = (verdict(again), unchecked(again));
+            let (verdict, unchecked) = (verdict(again), unchecked(&again.checks));
             format!("{problem} on {target}: {verdict}; judged twice, the second time in a fresh process{unchecked}")
         }
         None if history.unconfirmed => format!("{problem} on {target}: {first}; it could not be judged a second time"),
@@ -102,10 +99,10 @@ fn headline(history: &History) -> String {
 }
 
 /// What a winner is not known to be free of, because a tool that looks for it did not run.
-fn unchecked(result: &EvalResult) -> String {
-    let missing = result.checks.iter().filter(|check| check.name.starts_with(SANITIZER) && !check.passed);
+fn unchecked(checks: &[Check]) -> String {
+    let missing = checks.iter().filter(|check| check.name.starts_with(SANITIZER) && !check.passed);
     let reasons: Vec<String> = missing.map(|check| format!("{}: {}", check.name, check.detail)).collect();
-    if reasons.is_empty() || result.state != State::Correct {
+    if reasons.is_empty() {
         return String::new();
     }
     format!(", accesses and races not all checked ({})", reasons.join("; "))
@@ -184,15 +181,12 @@ fn sums(history: &History) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kforge_types::Check;
 
     #[test]
     fn a_winner_that_the_sanitizer_did_not_see_is_said_to_be_unchecked() {
-        let mut winner = crate::driver::scripted::verdict("a", "# speedup 2.0");
-        assert_eq!(unchecked(&winner), "");
         let check = |name: &str, passed| Check { name: name.to_owned(), passed, detail: "not installed".to_owned() };
-        winner.checks.extend([check("compute-sanitizer memcheck", false), check("clocks", false)]);
-        let text = unchecked(&winner);
+        assert_eq!(unchecked(&[check("compute-sanitizer racecheck", true), check("clocks", false)]), "");
+        let text = unchecked(&[check("compute-sanitizer memcheck", false), check("clocks", false)]);
         assert!(text.ends_with("not all checked (compute-sanitizer memcheck: not installed)"), "{text}");
     }
 }
