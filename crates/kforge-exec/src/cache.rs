@@ -77,10 +77,31 @@ impl CacheDirs {
     }
 }
 
+/// What an earlier form has left is of no use to anybody. The present one stays: somebody else may be making it just now.
+pub(crate) fn forget_all_but(folder: &Path, name: &str) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name() != name {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_earlier_forms_left_goes_and_the_present_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["4/old", "04ad4a56/kernels", "5/new"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        forget_all_but(folder.path(), "5");
+        assert!(folder.path().join("5/new").is_dir());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        forget_all_but(&folder.path().join("none"), "5");
+    }
 
     fn resolved(variables: &[(&str, &str)]) -> Result<CacheDirs, CacheError> {
         CacheDirs::resolve(|name| {

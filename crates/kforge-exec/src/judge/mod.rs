@@ -376,12 +376,11 @@ impl Session {
     /// Only baselines write here, so what they find here is their own.
     fn inductor_cache(&self) -> Result<PathBuf> {
         let all = self.options.cache.join("inductor");
-        let form = all.join(baseline::FORM.to_string());
-        if !form.exists() {
-            // What an earlier form has left is of no use to anybody.
-            let _ = std::fs::remove_dir_all(&all);
+        let form = baseline::FORM.to_string();
+        if !all.join(&form).exists() {
+            crate::cache::forget_all_but(&all, &form);
         }
-        let folder = form.join(&self.opened.key);
+        let folder = all.join(form).join(&self.opened.key);
         std::fs::create_dir_all(&folder).map_err(ExecError::io(format!("cannot create {}", folder.display())))?;
         Ok(folder)
     }
