@@ -35,8 +35,10 @@ GAIN, PROVISIONAL_GAIN = 1.1, 1.3
 PROFILED, WITHOUT_COUNTERS = "profiled", "profiled without counters"
 FEWEST_METRICS = 20  # of the 24: a chip may lack some
 GIB = 1 << 30
-# Sets of inputs with their truths, slots, copies and what the float64 reference needs meanwhile: some fifty times the input.
-LARGE_SHARE, LARGEST = 64, 4 * GIB
+MIB = 1 << 20
+# The largest input of KernelBench's first level, on cards of 141 GB; a like share of smaller ones. A set of inputs with its
+# truth, slots and copies for two cells, and what the float64 reference needs meanwhile are some twenty times as much.
+LARGE_SHARE, LARGEST = 23, 6 * GIB
 WAITED_FOR_S = 15  # longer than a call that does not wait takes
 STRANGER = """
 import signal, sys, time
@@ -134,7 +136,8 @@ def plan(root: Path, baselines: str) -> list[Case]:
 def large_case(corpus: Path, folder: Path, card_bytes: int) -> Case:
     """A problem of the corpus with as many rows as this card bears, written into `folder`."""
     problem = corpus / "problems/scale_relu.py"
-    nbytes = min(1 << (card_bytes // LARGE_SHARE).bit_length() - 1, LARGEST)
+    share = card_bytes // LARGE_SHARE
+    nbytes = min(share - share % (GIB if share >= GIB else 64 * MIB), LARGEST)
     rows = nbytes // (4 * 4096)
     text, changed = re.subn(r"(?m)^rows = \d+$", f"rows = {rows}", problem.read_text(encoding="utf-8"))
     assert changed == 1, f"{problem} has no line for its rows"

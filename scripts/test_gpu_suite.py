@@ -192,7 +192,13 @@ def test_a_stranger_that_does_not_come_to_work_is_none(tmp_path: Path) -> None:
 
 def test_a_large_problem_is_as_large_as_the_card_bears(tmp_path: Path) -> None:
     corpus = suite.ROOT / "corpus/gpu"
-    for card_mib, name in ((143771, "2_GiB"), (24576, "0.25_GiB"), (1 << 20, "4_GiB")):
+    for card_mib, name in (
+        (143771, "6_GiB"),
+        (81559, "3_GiB"),
+        (24576, "1_GiB"),
+        (8192, "0.3125_GiB"),
+        (1 << 20, "6_GiB"),
+    ):
         case = suite.large_case(corpus, tmp_path, card_mib << 20)
         assert case.name == f"large/{name}_in_{name}_out" and case.alone
         text = case.problem.read_text(encoding="utf-8")

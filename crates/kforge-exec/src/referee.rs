@@ -15,7 +15,7 @@ use std::{
     collections::BTreeMap,
     os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    rc::Rc,
+    rc::{Rc, Weak},
 };
 
 /// What the referee says of an opened problem.
@@ -104,6 +104,8 @@ pub(crate) struct Referee {
     /// Whether some distribution tells the contract's precision from the next lower one.
     pub(crate) proven: bool,
     sets: BTreeMap<(usize, String, usize), Rc<InputSet>>,
+    /// On a device: slots that were made, by name, and whether a cell still has them.
+    lanes: Vec<(u64, Weak<OwnedFd>)>,
     limit_s: u64,
 }
 
@@ -146,6 +148,7 @@ impl Referee {
                 _session_store: session_store,
                 proven,
                 sets: BTreeMap::new(),
+                lanes: Vec::new(),
                 limit_s: request.limit_s,
             },
             opened,
@@ -213,16 +216,22 @@ impl Referee {
 
     // On a device: the referee lays inputs and takes outputs itself.
 
+    /// Memory of slots that nobody has any more goes back to the device first.
     pub(crate) fn make_lane(&mut self) -> Result<Slots> {
         #[derive(Deserialize)]
         struct Made {
             lane: u64,
         }
-        self.channel.send(&json!({"do": "lane"}), &[])?;
+        let gone = forgotten(&mut self.lanes);
+        self.channel.send(&json!({"do": "lane", "gone": gone}), &[])?;
         let (answer, mut fds): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(soon(self.limit_s))?;
         let Made { lane } = understood(answer)?;
         match (fds.pop(), fds.pop()) {
-            (Some(output), Some(input)) => Ok(Slots::Device { lane, input: Rc::new(input), output: Rc::new(output) }),
+            (Some(output), Some(input)) => {
+                let (input, output) = (Rc::new(input), Rc::new(output));
+                self.lanes.push((lane, Rc::downgrade(&input)));
+                Ok(Slots::Device { lane, input, output })
+            }
             _ => Err(ExecError::harness("memory of the device did not arrive")),
         }
     }
@@ -293,6 +302,14 @@ impl Referee {
     }
 }
 
+/// The names of those that are gone, which are then no longer on the list.
+fn forgotten<T>(lanes: &mut Vec<(u64, Weak<T>)>) -> Vec<u64> {
+    let (here, gone): (Vec<_>, Vec<_>) =
+        std::mem::take(lanes).into_iter().partition(|(_, slots)| slots.strong_count() > 0);
+    *lanes = here;
+    gone.into_iter().map(|(name, _)| name).collect()
+}
+
 fn ids<'a>(sets: &[&'a InputSet]) -> Vec<&'a str> {
     sets.iter().map(|set| set.id.as_str()).collect()
 }
@@ -341,4 +358,21 @@ fn understood<T: DeserializeOwned>(answer: Value) -> Result<T> {
         return Err(ExecError::harness(text));
     }
     serde_json::from_value(answer).map_err(ExecError::harness)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_nobody_has_are_named_once() {
+        let (kept, dropped) = (Rc::new(()), Rc::new(()));
+        let shared = Rc::clone(&kept);
+        let mut lanes = vec![(3, Rc::downgrade(&kept)), (4, Rc::downgrade(&dropped))];
+        drop((kept, dropped));
+        assert_eq!(forgotten(&mut lanes), [4]);
+        assert_eq!(forgotten(&mut lanes), [0; 0]);
+        drop(shared);
+        assert_eq!(forgotten(&mut lanes), [3]);
+    }
 }

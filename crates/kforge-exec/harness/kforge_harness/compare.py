@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .errors import error_of, measure, rms_of, worst_of
+from .errors import error_of, measure, pieces, rms_of, worst_of
 from .truth import Band, IndexSource
 
 
@@ -27,14 +27,12 @@ def compare(
     used = _quick_share(got, true, band)
     if used is not None and used <= 1.0:
         return Comparison("", "", used)
-    rounded = true.to(got.dtype)
-    wrong = _non_finite_differs(got, rounded)
-    if wrong.any():
-        at = _first(wrong)
-        text = f"{name}: {int(wrong.sum())} of {got.numel()} elements are non-finite where the truth is not, or the reverse"
-        return Comparison(
-            "non_finite", f"{text}; first at {at}: expected {_value(rounded, at)}, got {_value(got, at)}", 1e9
-        )
+    wrong, first = _non_finite_differs(got, true)
+    if wrong:
+        at = _place(first, got.shape)
+        text = f"{name}: {wrong} of {got.numel()} elements are non-finite where the truth is not, or the reverse"
+        expected = _number(true[at].to(got.dtype))
+        return Comparison("non_finite", f"{text}; first at {at}: expected {expected}, got {_number(got[at])}", 1e9)
     rms = rms_of(true) or 1.0
     error = error_of(got, true) / rms
     worst = worst_of(got, true, band.scale)
@@ -77,14 +75,20 @@ def _share(error: float, worst: float, band: Band) -> float:
 
 def _worst_element(got: torch.Tensor, true: torch.Tensor, band: Band, name: str) -> tuple[str, float]:
     """The worst element in words, and the share of elements outside the tolerance."""
-    error = (got.double() - true).abs()
-    allowed = band.tau * (true.abs() + rms_of(true) * band.scale)
-    ratio = torch.where(torch.isfinite(error), error / allowed.clamp(min=1e-300), 0.0)
-    at = _place(int(ratio.argmax()), got.shape)
-    outside = int((ratio > 1).sum())
+    rms = rms_of(true)
+    worst, index, outside, start = -1.0, 0, 0, 0
+    for mine, exact in pieces(got, true):
+        error = (mine.double() - exact).abs()
+        ratio = torch.where(torch.isfinite(error), error / band.allowed(exact, rms).clamp(min=1e-300), 0.0)
+        outside += int((ratio > 1).sum())
+        if (here := float(ratio.max())) > worst:
+            worst, index = here, start + int(ratio.argmax())
+        start += mine.numel()
+    at = _place(index, got.shape)
+    error, allowed = (got[at].double() - true[at]).abs(), band.allowed(true[at], rms)
     text = (
         f"{name}: {outside} of {got.numel()} elements are outside the tolerance; worst at {at}: "
-        f"expected {_value(true, at)}, got {_value(got, at)} (error {_value(error, at)}, allowed {_value(allowed, at)})"
+        f"expected {_number(true[at])}, got {_number(got[at])} (error {_number(error)}, allowed {_number(allowed)})"
     )
     return text, outside / got.numel()
 
@@ -95,8 +99,8 @@ def _compare_exactly(got: torch.Tensor, true: torch.Tensor, source: IndexSource 
         return Comparison("", "", 0.0)
     if source is not None and _extreme_everywhere(got, source):
         return Comparison("", "", 0.5)
-    at = _first(wrong)
-    text = f"{name}: {int(wrong.sum())} of {got.numel()} elements differ; first at {at}: expected {_value(true, at)}, got {_value(got, at)}"
+    at = _place(_first(wrong), got.shape)
+    text = f"{name}: {int(wrong.sum())} of {got.numel()} elements differ; first at {at}: expected {_number(true[at])}, got {_number(got[at])}"
     return Comparison("integer", text, 1e9)
 
 
@@ -116,14 +120,24 @@ def _extreme_everywhere(got: torch.Tensor, source: IndexSource) -> bool:
     return bool((chosen >= best - slack).all())
 
 
-def _non_finite_differs(got: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
-    nan = torch.isnan(got) != torch.isnan(true)
-    infinite = (torch.isinf(got) | torch.isinf(true)) & (got != true) & ~(torch.isnan(got) & torch.isnan(true))
-    return nan | infinite
+def _non_finite_differs(got: torch.Tensor, true: torch.Tensor) -> tuple[int, int]:
+    """At how many places, and the first of them."""
+    count, first, start = 0, -1, 0
+    for mine, exact in pieces(got, true):
+        rounded = exact.to(got.dtype)
+        nan = torch.isnan(mine) != torch.isnan(rounded)
+        both = torch.isnan(mine) & torch.isnan(rounded)
+        infinite = (torch.isinf(mine) | torch.isinf(rounded)) & (mine != rounded) & ~both
+        wrong = nan | infinite
+        if here := int(wrong.sum()):
+            first = start + _first(wrong) if first < 0 else first
+            count += here
+        start += mine.numel()
+    return count, first
 
 
-def _first(mask: torch.Tensor) -> tuple[int, ...]:
-    return _place(int(mask.flatten().int().argmax()), mask.shape)
+def _first(mask: torch.Tensor) -> int:
+    return int(mask.flatten().to(torch.uint8).argmax())
 
 
 def _place(flat: int, shape: torch.Size) -> tuple[int, ...]:
@@ -134,6 +148,6 @@ def _place(flat: int, shape: torch.Size) -> tuple[int, ...]:
     return tuple(reversed(place))
 
 
-def _value(tensor: torch.Tensor, at: tuple[int, ...]) -> str:
-    value = tensor[at].item()
+def _number(element: torch.Tensor) -> str:
+    value = element.item()
     return f"{value:.7g}" if isinstance(value, float) else str(value)

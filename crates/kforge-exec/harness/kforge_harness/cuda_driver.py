@@ -16,12 +16,17 @@ _ON_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 _MEMORY_CLOCK_KHZ, _BUS_WIDTH, _L2_BYTES, _SM_CLOCK_KHZ, _SMS = 36, 37, 38, 13, 16
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
 _SEEN_BY_DEVICE = 3  # CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP
 
 
 class DriverError(RuntimeError):
     """A call of the driver failed."""
+
+
+class NoMemory(DriverError):
+    """The device has not so much left."""
 
 
 class _Location(ctypes.Structure):
@@ -85,7 +90,8 @@ class Driver:
         def call(*args: Any) -> None:
             code = function(*args)
             if code != 0:
-                raise DriverError(f"{names[0]}: {self.error_name(code)}")
+                kind = NoMemory if code == _OUT_OF_MEMORY else DriverError
+                raise kind(f"{names[0]}: {self.error_name(code)}")
 
         return call
 
@@ -183,6 +189,11 @@ class Driver:
         access = _Access(_Location(_ON_DEVICE, 0), _READ_WRITE)
         self._checked("cuMemSetAccess")(address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
         return address.value
+
+    def unmap(self, address: int, size: int) -> None:
+        """The memory goes back to the device once no other process has it mapped."""
+        self._checked("cuMemUnmap")(ctypes.c_ulonglong(address), ctypes.c_size_t(size))
+        self._checked("cuMemAddressFree")(ctypes.c_ulonglong(address), ctypes.c_size_t(size))
 
     def plain_memory(self, nbytes: int) -> int:
         """The address of memory that no other process can see."""

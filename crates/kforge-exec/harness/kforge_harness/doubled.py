@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from . import layout
+from .errors import pieces
 from .problem import Drawn, forward
 
 _FEWEST_PARTS, _MOST_PARTS = 4, 64
@@ -35,21 +36,30 @@ def in_parts(model: nn.Module, drawn: Drawn) -> list[torch.Tensor] | None:
     parts = _FEWEST_PARTS
     while parts <= min(_MOST_PARTS, batch):
         try:
-            pieces = [forward(model, _part(drawn, batch, parts, number), double=True)[1] for number in range(parts)]
+            joined = _joined(model, drawn, batch, parts)
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
             parts *= 2
             continue
         except Exception:
             return None
-        joined = [torch.cat(several) for several in zip(*pieces, strict=True)]
         alike = all(_close(a, b) for a, b in zip(joined, native, strict=True))
         return joined if alike else None
     return None
 
 
-def _part(drawn: Drawn, batch: int, parts: int, number: int) -> Drawn:
-    start, end = number * batch // parts, (number + 1) * batch // parts
+def _joined(model: nn.Module, drawn: Drawn, batch: int, parts: int) -> list[torch.Tensor]:
+    whole: list[torch.Tensor] = []
+    for number in range(parts):
+        start, end = number * batch // parts, (number + 1) * batch // parts
+        _skeleton, outputs = forward(model, _part(drawn, batch, start, end), double=True)
+        whole = whole or [output.new_empty(batch, *output.shape[1:]) for output in outputs]
+        for into, output in zip(whole, outputs, strict=True):
+            into[start:end] = output.view(end - start, *into.shape[1:])  # nothing is stretched to fit
+    return whole
+
+
+def _part(drawn: Drawn, batch: int, start: int, end: int) -> Drawn:
     tensors = [t[start:end] if t.dim() and t.shape[0] == batch else t for t in drawn.tensors]
     return Drawn(drawn.skeleton, tensors)
 
@@ -59,8 +69,13 @@ def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if not b.is_floating_point():
         return torch.equal(a.to(b.dtype), b)
-    largest = float(b.abs().nan_to_num(0.0, 0.0, 0.0).max()) if b.numel() else 0.0
-    return bool(torch.allclose(a.to(b.dtype), b, rtol=_ALIKE, atol=_ALIKE * largest, equal_nan=True))
+    if not b.numel():
+        return True
+    largest = max(float(piece.abs().nan_to_num(0.0, 0.0, 0.0).max()) for (piece,) in pieces(b))
+    return all(
+        torch.allclose(mine.to(b.dtype), native, rtol=_ALIKE, atol=_ALIKE * largest, equal_nan=True)
+        for mine, native in pieces(a, b)
+    )
 
 
 def _on_the_cpu(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:

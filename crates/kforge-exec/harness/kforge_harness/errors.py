@@ -25,11 +25,21 @@ def rms_of(tensor: torch.Tensor) -> float:
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 
 
+def mean_of(tensor: torch.Tensor) -> float:
+    """Of the finite elements."""
+    total, count = 0.0, 0
+    for (piece,) in pieces(tensor):
+        finite = torch.isfinite(piece)
+        total += float(torch.where(finite, piece, 0).sum(dtype=torch.float64))
+        count += int(finite.sum())
+    return total / count if count else 0.0
+
+
 def error_of(got: torch.Tensor, true: torch.Tensor) -> float:
     """Root mean square of the difference."""
     if got.numel() == 0:
         return 0.0
-    square = sum(_square(mine.double() - exact) for mine, exact in _pieces(got, true))
+    square = sum(_square(mine.double() - exact) for mine, exact in pieces(got, true))
     if math.isfinite(square):
         return math.sqrt(square / got.numel())
     error = (got.double() - true)[torch.isfinite(true) & torch.isfinite(got)]
@@ -53,9 +63,9 @@ def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float,
     """Rms error and worst element where all is finite, in one pass; None elsewhere."""
     if got.numel() == 0:
         return None
-    rms = math.sqrt(sum(_square(exact) for _mine, exact in _pieces(got, true)) / got.numel())
+    rms = math.sqrt(sum(_square(exact) for _mine, exact in pieces(got, true)) / got.numel())
     square, worst = 0.0, 0.0
-    for mine, exact in _pieces(got, true):
+    for mine, exact in pieces(got, true):
         difference = mine.double() - exact  # not in place: of a double tensor `double()` is the tensor itself
         square += _square(difference)
         if not math.isfinite(square + rms):
@@ -70,6 +80,7 @@ def _square(piece: torch.Tensor) -> float:
     return norm * norm  # infinity where it is too large; `norm ** 2` would raise
 
 
-def _pieces(got: torch.Tensor, true: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    piece = _PIECE if true.device.type == "cpu" else _PIECE_ON_DEVICE
-    return zip(got.reshape(-1).split(piece), true.reshape(-1).split(piece), strict=True)
+def pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The same parts of tensors of one shape, flat, one after the other."""
+    piece = _PIECE if tensors[0].device.type == "cpu" else _PIECE_ON_DEVICE
+    return zip(*(tensor.reshape(-1).split(piece) for tensor in tensors), strict=True)

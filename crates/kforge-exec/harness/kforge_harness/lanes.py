@@ -10,6 +10,8 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -19,34 +21,57 @@ from .places import OPEN, Plan
 _POISON = 0xFF
 _SMALLEST_FLUSH = 128 << 20
 
-MakeSlot = Callable[[int], tuple[int, torch.Tensor]]
+
+@dataclass(frozen=True)
+class Slot:
+    """A file descriptor, the bytes behind it, and how they are given up."""
+
+    file: int
+    memory: torch.Tensor
+    release: Callable[[], None]
 
 
-def device_slot(driver: cuda_driver.Driver, nbytes: int) -> tuple[int, torch.Tensor]:
-    """A file descriptor, and the bytes behind it."""
+MakeSlot = Callable[[int], Slot]
+
+
+def device_slot(driver: cuda_driver.Driver, nbytes: int) -> Slot:
     file, size = driver.allocate(nbytes)
-    return file, home.device_bytes(driver.map(file, size), nbytes)
+    address = driver.map(file, size)
+    return Slot(file, home.device_bytes(address, nbytes), partial(driver.unmap, address, size))
 
 
-def host_slot(nbytes: int) -> tuple[int, torch.Tensor]:
+def host_slot(nbytes: int) -> Slot:
     file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, nbytes)
     # A cell that made it smaller would end whoever looks at what is gone.
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8)
+    # Its mapping ends with the tensor.
+    return Slot(file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8), lambda: None)
 
 
 class Lane:
     """Inputs and outputs of one cell, and private copies of the outputs that were taken last."""
 
     def __init__(self, plan: Plan, make_slot: MakeSlot) -> None:
-        input_file, inputs = make_slot(plan.input_size)
-        output_file, outputs = make_slot(plan.output_size)
-        self.files = [input_file, output_file]
-        self._slots = (inputs.zero_(), outputs.zero_())
-        self._inputs, self._outputs = plan.inputs(inputs), plan.outputs(outputs)
-        self._gate = plan.gate(inputs)
         self.taken = plan.outputs(torch.zeros(plan.output_size, dtype=torch.uint8, device=home.device()))
+        first = make_slot(plan.input_size)
+        try:
+            second = make_slot(plan.output_size)
+        except cuda_driver.DriverError:
+            os.close(first.file)
+            first.release()
+            raise
+        self._slots = (first, second)
+        self.files = [slot.file for slot in self._slots]
+        self._inputs, self._outputs = plan.inputs(first.memory), plan.outputs(second.memory)
+        self._gate = plan.gate(first.memory)
+        self.wipe()
+
+    def release(self) -> None:
+        """Once the process that used it has ended."""
+        home.wait()
+        for slot in self._slots:
+            slot.release()
 
     def shut(self, count: int) -> None:
         """What is launched from now on waits, and finds nothing in the first places until they are laid."""
@@ -82,7 +107,7 @@ class Lane:
 
     def wipe(self) -> None:
         for slot in self._slots:
-            slot.zero_()
+            slot.memory.zero_()
 
 
 class Flush:

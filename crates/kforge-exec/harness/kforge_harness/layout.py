@@ -70,6 +70,16 @@ def write(fields: list[Field], memory: bytearray | memoryview | torch.Tensor, te
             field.view(memory).copy_(tensor)
 
 
+def as_region(fields: list[Field], size: int, tensors: list[torch.Tensor]) -> torch.Tensor | None:
+    """The bytes of a tensor that fills a region by itself: a large one need not lie in memory twice."""
+    if len(tensors) != 1 or fields[0].nbytes != size or not tensors[0].is_contiguous():
+        return None
+    tensor = tensors[0]
+    if tensor.untyped_storage().nbytes() != size:  # a part of something larger would keep all of that
+        return None
+    return tensor.reshape(-1).view(torch.uint8)
+
+
 def _dense(tensor: torch.Tensor) -> bool:
     """Whether a strided tensor covers its span exactly, so that its strides can be kept."""
     expected = 1

@@ -89,7 +89,7 @@ def run(action: Any, what: str) -> Any:
     """Runs the user's code; what it raises becomes a `ProblemError` with the line it came from."""
     try:
         return action()
-    except ProblemError:
+    except (ProblemError, torch.cuda.OutOfMemoryError):
         raise
     except BaseException as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "kforge_harness" not in f.filename]
@@ -135,6 +135,8 @@ def _drawn_here(module: types.ModuleType, seed: int) -> Any:
             seed_everything(seed)
             with home.new_tensors_here():
                 return module.get_inputs()
+        except torch.cuda.OutOfMemoryError:
+            raise  # the CPU would draw other values: a set that is made again must be the same
         except Exception:
             pass  # tried again below, where a failure is the problem's own
     seed_everything(seed)
@@ -155,6 +157,8 @@ def construct(module: types.ModuleType, seed: int) -> nn.Module:
             arguments = init_inputs(module)
             with home.new_tensors_here():
                 return home.brought_here(module.Model(*arguments))
+        except torch.cuda.OutOfMemoryError:
+            raise
         except Exception:
             pass  # as with inputs
     seed_everything(seed)
@@ -166,9 +170,7 @@ def forward(
     model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0, pristine: bool = True
 ) -> tuple[Any, list[torch.Tensor]]:
     """Outputs of a pristine copy of the reference on copies of the inputs: in-place modules harm nobody."""
-    tensors = [t.clone(memory_format=torch.preserve_format) for t in drawn.tensors]
-    if double:
-        tensors = [t.double() if t.is_floating_point() else t for t in tensors]
+    tensors = [_copied(t, double) for t in drawn.tensors]
     twin = copy.deepcopy(model) if pristine else model
     if double:
         twin = to_double(twin)
@@ -177,6 +179,12 @@ def forward(
     with torch.inference_mode():
         result = twin(*arguments)
     return split_outputs(result)
+
+
+def _copied(tensor: torch.Tensor, double: bool) -> torch.Tensor:
+    if double and tensor.is_floating_point():
+        return tensor.to(torch.float64, memory_format=torch.preserve_format, copy=True)
+    return tensor.clone(memory_format=torch.preserve_format)
 
 
 def to_double(model: nn.Module) -> nn.Module:

@@ -19,7 +19,7 @@ import torch
 
 from . import home, intake, referee_gpu, wire
 from .compare import compare
-from .errors import rms_of
+from .errors import pieces, rms_of
 from .problem import Problem, ProblemError
 from .sets import Reference
 from .store import Store
@@ -45,10 +45,8 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
                 answer: dict[str, Any] = {"contract": _jsonable(referee.problem.contract)}
             elif referee is None:
                 raise ProblemError("no problem is loaded")
-            elif referee.desk is not None and request["do"] in referee_gpu.WORDS:
-                answer, passed = referee.desk.perform(request, attached)
             else:
-                answer = referee.perform(request, attached)
+                answer, passed = referee.perform(request, attached)
         except ProblemError as error:
             answer = {"problem_error": str(error)}
         except Exception as error:
@@ -62,25 +60,52 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
 class _Referee:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.reference: Reference | None = None
         self.desk: referee_gpu.Desk | None = None  # on a GPU
+        self._tight = False  # whether the device had no room for more than one set
         self._out: mmap.mmap | None = None
         self._remembered: tuple[str, list[torch.Tensor]] | None = None
 
-    def perform(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    def perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
+        """An answer, and descriptors that go with it. What does not fit beside the sets that are kept is tried alone."""
+        try:
+            return self._perform(request, fds)
+        except referee_gpu.NO_MEMORY:
+            pass  # with the exception goes what its frames hold
+        self._tight = True
+        if self.reference is not None:
+            self.reference.keep_one_set()
+        torch.cuda.empty_cache()
+        try:
+            return self._perform(request, fds)
+        except referee_gpu.NO_MEMORY as error:
+            raise ProblemError(referee_gpu.too_large(self.reference, error)) from None
+
+    def _perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
+        if self.desk is not None and request["do"] in referee_gpu.WORDS:
+            return self.desk.perform(request, fds)
+        answer = self._of_the_problem(request, fds)
+        # Nobody waits for these to the microsecond.
+        if self.desk is not None and (self.desk.is_crowded or request["do"] == "open"):
+            home.give_back_unused()
+        return answer, []
+
+    def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         if request["do"] == "open":
             return self._open(request)
+        reference = self._opened()
         if request["do"] == "attach":
-            self._out = mmap.mmap(fds[0], self.reference.output_bytes, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+            self._out = mmap.mmap(fds[0], reference.output_bytes, prot=mmap.PROT_READ | mmap.PROT_WRITE)
             os.close(fds[0])
             return {"attached": True}
         if request["do"] == "set":
             with self.store.locked():
-                made = self.reference.ensure(request["variant"], request["distribution"], request["number"])
+                made = reference.ensure(request["variant"], request["distribution"], request["number"])
                 if made.fresh:
                     self._save()
-            store = self.reference.store_of(made)
+            store = reference.store_of(made)
             file = store.path(f"{made.name}.in") if isinstance(store, Store) else ""
-            return {"id": made.name, "file": file, "proven": self.reference.proven()}
+            return {"id": made.name, "file": file, "proven": reference.proven()}
         if request["do"] == "compare":
             return self._compare(request)
         raise ProblemError(f"unknown request {request['do']}")
@@ -101,24 +126,30 @@ class _Referee:
             kept = None if request["fresh"] else self.store.read_json("meta.json")
             secret = bytes.fromhex(kept["secret"] if kept else request["secret"])
             session = Store(request["session_store"])
-            shelf = referee_gpu.shelf() if home.on_gpu() else None
-            self.reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session, shelf)
+            shelf = referee_gpu.shelf(self._tight) if home.on_gpu() else None
+            reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session, shelf)
+            self.reference = reference
             if kept:
-                self.reference.restore(kept)
+                reference.restore(kept)
                 self._report = kept["report"]
             else:
-                self.reference.prepare()
-                self._report = intake.examine(self.reference)
+                reference.prepare()
+                self._report = intake.examine(reference)
                 self._save()
         if home.on_gpu():
-            self.desk = referee_gpu.Desk(self.reference)
+            self.desk = referee_gpu.Desk(reference)
         return self._describe()
 
+    def _opened(self) -> Reference:
+        if self.reference is None:
+            raise ProblemError("no problem is opened")
+        return self.reference
+
     def _save(self) -> None:
-        self.store.write_json("meta.json", {**self.reference.keep(), "report": self._report})
+        self.store.write_json("meta.json", {**self._opened().keep(), "report": self._report})
 
     def _describe(self) -> dict[str, Any]:
-        reference = self.reference
+        reference = self._opened()
         return {
             "contract": reference.contract,
             "key": self._key,
@@ -135,16 +166,17 @@ class _Referee:
 
     def _compare(self, request: dict[str, Any]) -> dict[str, Any]:
         """The output in the private copy that kforge made; `remember` keeps it, `again` holds a second run against it."""
-        made = self.reference.present(request["id"])
-        variant = self.reference.variants[made.variant]
+        reference = self._opened()
+        made = reference.present(request["id"])
+        variant = reference.variants[made.variant]
         taken = self._taken(request)
         tensors = [field.view(taken) for field in variant.output_fields]
-        truths, sources = self.reference.truth_of(made)
+        truths, sources = reference.truth_of(made)
         worst = 0.0
         for index, (got, true) in enumerate(zip(tensors, truths, strict=True)):
             name = "output" if len(tensors) == 1 else f"output {index}"
             band = made.bands[index]
-            found = compare(got, true, band, sources.get(index), name, self.reference.contract["mul"])
+            found = compare(got, true, band, sources.get(index), name, reference.contract["mul"])
             if found.kind:
                 where = {"own": "the problem's own inputs", "slice": "inputs of which one slice was changed"}.get(
                     made.distribution, f"inputs drawn as {made.distribution!r}"
@@ -174,12 +206,15 @@ class _Referee:
         if all(_same_bits(now, before) for now, before in zip(tensors, self._remembered[1], strict=True)):
             return {"kind": "", "text": "", "error": worst, "repeated": True}
         for now, before, true, band in zip(tensors, self._remembered[1], truths, bands, strict=True):
-            if band is None:
+            if band is None or not now.numel():
                 continue
-            allowed = band.tau * (true.abs() + rms_of(true) * band.scale) / 4
-            difference = (now.double() - before.double()).abs()
-            if bool((difference > allowed).any()):
-                text = f"two runs on the same input differ by up to {float(difference.max()):.3g}, more than a quarter of the tolerance"
+            rms, largest, too_much = rms_of(true), 0.0, False
+            for one, other, exact in pieces(now, before, true):
+                difference = (one.double() - other.double()).abs()
+                largest = max(largest, float(difference.max()))
+                too_much = too_much or bool((difference > band.allowed(exact, rms) / 4).any())
+            if too_much:
+                text = f"two runs on the same input differ by up to {largest:.3g}, more than a quarter of the tolerance"
                 return {"kind": "nondeterministic", "text": text, "error": worst}
         return {"kind": "", "text": "", "error": worst}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import time
@@ -10,23 +11,42 @@ from typing import Any
 
 import torch
 
-from . import cuda_driver, floor
+from . import cuda_driver, floor, home
 from .lanes import Flush, Lane, MakeSlot, device_slot, host_slot
 from .places import Plan
 from .sets import Reference
 from .shelf import DeviceShelf
 
-_SHELF_SHARE = 0.3  # of the device's memory, for sets that are kept at hand
+_SHELF_SHARE = 0.2  # of the device's memory, for sets that are kept at hand
 _LANE_SHARE = 0.05  # for the places of one lane; some four of them are there at once
 _MOST_PLACES = 16
+_GIB = 1 << 30
 
 WORDS = frozenset(
     {"lane", "lay", "shut", "reveal", "export", "take", "unchanged", "still_there", "wipe", "alive", "device"}
 )
 
 
-def shelf() -> DeviceShelf:
-    return DeviceShelf(int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
+NO_MEMORY = (torch.cuda.OutOfMemoryError, cuda_driver.NoMemory)
+
+
+def shelf(tight: bool) -> DeviceShelf:
+    return DeviceShelf(0 if tight else int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
+
+
+def too_large(reference: Reference | None, error: Exception) -> str:
+    free, total = torch.cuda.mem_get_info()
+    sizes = ""
+    if reference is not None and reference.variants:
+        inputs, outputs = reference.input_bytes / _GIB, reference.output_bytes / _GIB
+        sizes = (
+            f": its inputs take {inputs:.1f} GiB and its outputs {outputs:.1f} GiB, and judging holds several of both"
+        )
+    return (
+        f"the GPU has not enough memory to judge this problem{sizes}; {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free. "
+        "Make the problem smaller, take a GPU with more memory, or end what else uses this one (nvidia-smi) "
+        f"({str(error).splitlines()[0][:200] if str(error) else type(error).__name__})"
+    )
 
 
 class Desk:
@@ -35,7 +55,8 @@ class Desk:
         self._driver = cuda_driver.load()
         self._facts = self._driver.facts()
         self._flush = Flush(self._facts["l2_bytes"])
-        self._lanes: list[Lane] = []
+        self._lanes: dict[int, Lane] = {}
+        self._numbers = itertools.count()
         self._make_slot, self._staged = self._how_to_share()
         self._plan = Plan(reference.input_bytes, reference.output_bytes, self._places())
 
@@ -60,10 +81,15 @@ class Desk:
         """An answer, and descriptors that go with it and are then no longer needed here."""
         word = request["do"]
         if word == "lane":
-            lane = Lane(self._plan, self._make_slot)
-            self._lanes.append(lane)
+            # Whoever used these has ended.
+            for gone in request["gone"]:
+                if (unused := self._lanes.pop(gone, None)) is not None:
+                    unused.release()
+            home.give_back_unused()
+            lane, number = Lane(self._plan, self._make_slot), next(self._numbers)
+            self._lanes[number] = lane
             torch.cuda.synchronize()
-            return {"lane": len(self._lanes) - 1}, lane.files
+            return {"lane": number}, lane.files
         if word == "alive":
             torch.ones(1024, device="cuda").sum().item()
             return {"done": True}, []
@@ -74,7 +100,9 @@ class Desk:
             os.close(attached[0])
             return {"done": True}, []
         if word == "device":
-            return self._describe(), []
+            described = self._describe()
+            home.give_back_unused()
+            return described, []
         return self._at_lane(self._lanes[request["lane"]], request), []
 
     def _at_lane(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
@@ -106,6 +134,11 @@ class Desk:
             done = lane.unchanged(regions)
         torch.cuda.synchronize()
         return {"done": done}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the device has room for one call at a time: what is not in use is needed elsewhere."""
+        return self._plan.count == 1
 
     def taken(self, lane: int, place: int) -> torch.Tensor:
         return self._lanes[lane].taken[place]

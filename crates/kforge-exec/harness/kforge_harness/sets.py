@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -246,6 +247,8 @@ class Reference:
         if found is not None and self.store_of(found).has(f"{name}.in"):
             found.fresh = False
             return found
+        if self._shelf is not None:
+            self._shelf.make_room(self._set_bytes(variant))
         model = self.model(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
         return self._keep_set(variant, distribution, number, drawn, truth.truth(model, drawn))
@@ -296,25 +299,24 @@ class Reference:
 
     def _draw_slice(self, number: int) -> Drawn:
         """The first own set with one slice of one input taken from another draw, so that the truth moves clearly."""
-        base, other = self._draw(0, OWN, 0), self._draw(0, OWN, 1000 + number)
         before, _sources = self.truth_of(self.ensure(0, OWN, 0))
+        base = self._draw(0, OWN, 0)
+        # Copies, once: what `get_inputs` returns may be something that it returns each time.
+        base.tensors[:] = [t.clone(memory_format=torch.preserve_format) for t in base.tensors]
+        other = self._draw(0, OWN, 1000 + number)
         generator = torch.Generator().manual_seed(derive(self.secret, f"slice-{number}"))
         for _attempt in range(8):
             which = int(torch.randint(len(base.tensors), (1,), generator=generator))
             tensor, source = base.tensors[which], other.tensors[which]
             if tensor.numel() == 0:
                 continue
-            changed = tensor.clone(memory_format=torch.preserve_format)
-            if tensor.dim() == 0:
-                changed.copy_(source)
-            else:
-                row = int(torch.randint(tensor.shape[0], (1,), generator=generator))
-                changed[row] = source[row]
-            tensors = [changed if i == which else t for i, t in enumerate(base.tensors)]
-            drawn = Drawn(base.skeleton, tensors)
-            after, _sources, _doubled = truth.truth(self.model(0), drawn)
+            row = int(torch.randint(tensor.shape[0], (1,), generator=generator)) if tensor.dim() else ...
+            own = tensor[row].clone()
+            tensor[row] = source[row]
+            after, _sources, _doubled = truth.truth(self.model(0), base)
             if self._moved(before, after):
-                return drawn
+                return base
+            tensor[row] = own
         self._note("no slice of the inputs moves the truth by ten tolerances")
         return other
 
@@ -348,7 +350,13 @@ class Reference:
             raise ProblemError(f"no set {name}")
         return self.sets[name]
 
+    def keep_one_set(self) -> None:
+        """On a device without room for more: each is made again when it is asked for."""
+        if self._shelf is not None:
+            self._shelf.keep_one()
+
     def truth_of(self, made: InputSet) -> tuple[list[torch.Tensor], dict[int, truth.IndexSource]]:
+        made = self.present(made.name)
         store = self.store_of(made)
         tensors = store.read_tensors(f"{made.name}.truth", made.truth_fields)
         sources = {}
@@ -358,6 +366,13 @@ class Reference:
         return tensors, sources
 
     # -- facts ----------------------------------------------------------------------------------------------------
+
+    def _set_bytes(self, variant: int) -> int:
+        """What a set takes: its inputs, and its truths in doubles."""
+        made = self.variants[variant]
+        return _region(made.input_fields) + sum(
+            math.prod(f.shape) * max(8, f.torch_dtype.itemsize) for f in made.output_fields
+        )
 
     @property
     def input_bytes(self) -> int:
@@ -426,6 +441,8 @@ def _surviving(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> list[
     """The outputs if there is no exception, the same shapes, and no non-finite value that the own inputs do not give."""
     try:
         _skeleton, outputs = forward(model, drawn)
+    except torch.cuda.OutOfMemoryError:
+        raise
     except Exception:
         return None
     if len(outputs) != len(own):

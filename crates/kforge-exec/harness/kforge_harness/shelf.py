@@ -9,8 +9,6 @@ import torch
 
 from . import home, layout
 
-_ALWAYS_KEPT = 3  # sets that one step of the judgement looks at together
-
 
 class DeviceShelf:
     """The same words as `Store`, for tensors that are not kept from one session to the next."""
@@ -24,11 +22,13 @@ class DeviceShelf:
 
     def write_tensors(self, name: str, tensors: list[torch.Tensor]) -> list[layout.Field]:
         fields, size = layout.plan(tensors)
-        region = torch.empty(size, dtype=torch.uint8, device=home.device())
-        layout.write(fields, region, tensors)
+        region = layout.as_region(fields, size, tensors)
+        if region is None:
+            region = torch.empty(size, dtype=torch.uint8, device=home.device())
+            layout.write(fields, region, tensors)
         regions = self._used(name)
         regions[name] = region
-        self._make_room()
+        self.make_room(0, keep=1)
         return fields
 
     def read_tensors(self, name: str, fields: list[layout.Field]) -> list[torch.Tensor]:
@@ -39,14 +39,20 @@ class DeviceShelf:
         """All bytes of one entry, as they lie in a slot."""
         return self._used(name)[name]
 
+    def make_room(self, nbytes: int, keep: int = 0) -> None:
+        """For something of that size, which is going to be made: the sets that were used longest ago go first."""
+        while len(self._regions) > keep and self._bytes() + nbytes > self._budget:
+            del self._regions[next(iter(self._regions))]
+
+    def keep_one(self) -> None:
+        """From now on, since there is no room for more; what lies here goes at once."""
+        self._budget = 0
+        self._regions.clear()
+
     def _used(self, name: str) -> dict[str, torch.Tensor]:
         made = self._regions.pop(_set_of(name), {})
         self._regions[_set_of(name)] = made
         return made
-
-    def _make_room(self) -> None:
-        while len(self._regions) > _ALWAYS_KEPT and self._bytes() > self._budget:
-            del self._regions[next(iter(self._regions))]
 
     def _bytes(self) -> int:
         return sum(region.numel() for regions in self._regions.values() for region in regions.values())

@@ -44,6 +44,10 @@ class Band:
     e_lo: float
     separated: bool
 
+    def allowed(self, exact: torch.Tensor, rms: float) -> torch.Tensor:
+        """Of each element of a truth, or of a part of one whose whole has this rms."""
+        return self.tau * (exact.abs() + rms * self.scale)
+
     def json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -71,6 +75,8 @@ def truth(model: nn.Module, drawn: Drawn) -> Exactly:
         with IndexWatch() as watch:
             outputs = doubled_outputs(model, drawn)
         return outputs, watch.sources(outputs), True
+    except torch.cuda.OutOfMemoryError:
+        raise  # a truth that is less true for want of memory is none
     except Exception:
         with IndexWatch() as watch:
             _skeleton, outputs = forward(model, drawn)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
-from support import reference_of, simple
+from support import SECRET, reference_of, simple
 from torch import nn
 
-from kforge_harness import doubled, failure, floor, layout, truth
-from kforge_harness.problem import Drawn
+from kforge_harness import cuda_driver, doubled, failure, floor, intake, layout, referee, truth
+from kforge_harness.problem import Drawn, ProblemError
+from kforge_harness.sets import OWN, SLICE, UNSEEN, Reference
 from kforge_harness.shelf import DeviceShelf
+from kforge_harness.store import Store
 
 
 def test_a_shelf_gives_back_what_was_put_there_and_forgets_the_oldest() -> None:
@@ -26,11 +30,31 @@ def test_a_shelf_gives_back_what_was_put_there_and_forgets_the_oldest() -> None:
     assert shelf.region("v0-own-5.in").numel() % layout.ALIGN == 0
 
 
-def test_sets_that_are_looked_at_together_stay_whatever_they_take() -> None:
-    shelf = DeviceShelf(budget=1)
+def test_the_newest_set_stays_whatever_it_takes_and_room_is_made_before_the_next() -> None:
+    shelf = DeviceShelf(budget=3 * 512)
     for number in range(5):
-        shelf.write_tensors(f"v0-own-{number}.in", [torch.randn(64)])
+        shelf.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
     assert [shelf.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, True, True]
+    shelf.region("v0-own-2.in")
+    shelf.make_room(2 * 512)
+    assert [shelf.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, False, False]
+    shelf.keep_one()
+    for number in range(3):
+        shelf.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
+        shelf.write_tensors(f"v0-own-{number}.truth", [torch.randn(128)])
+        assert shelf.has(f"v0-own-{number}.in") and shelf.has(f"v0-own-{number}.truth")
+    assert not shelf.has("v0-own-1.in")
+
+
+def test_a_large_tensor_is_not_copied_to_lie_on_the_shelf() -> None:
+    shelf = DeviceShelf(budget=1 << 20)
+    alone, part, odd = torch.randn(64, 64), torch.randn(128, 64)[:64], torch.randn(3)
+    for name, tensor, same in (("a.in", alone, True), ("b.in", part, False), ("c.in", odd, False)):
+        fields = shelf.write_tensors(name, [tensor])
+        assert torch.equal(shelf.read_tensors(name, fields)[0], tensor)
+        assert (shelf.region(name).data_ptr() == tensor.data_ptr()) == same, name
+    shelf.write_tensors("d.in", [alone, alone])
+    assert shelf.region("d.in").numel() == 2 * alone.numel() * 4
 
 
 def test_a_field_can_be_viewed_in_bytes_of_a_device() -> None:
@@ -69,6 +93,81 @@ def test_bytes_that_do_not_matter_are_not_compulsory(tmp_path: Path) -> None:
     shape = reference.variants[0].input_fields[0].shape
     rows = shape[0]
     assert bytes_needed == 2 * rows * 4 * 4, how
+
+
+def _full_after(calls: int, real: Any) -> Any:
+    """`real` for so many calls, then a device without memory, once."""
+    left = [calls]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] == -1:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
+        return real(*args, **kwargs)
+
+    return call
+
+
+def test_where_doubles_do_not_fit_the_floor_is_found_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = reference_of(simple(tmp_path, "x[:, :4] * 2"), tmp_path)
+    monkeypatch.setattr(floor, "to_double", _full_after(0, None))
+    bytes_needed, how = floor.compulsory_bytes(reference)
+    assert bytes_needed == 2 * reference.variants[0].input_fields[0].shape[0] * 4 * 4, how
+
+
+def test_a_truth_for_which_there_is_no_memory_is_not_made_in_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truth, "doubled_outputs", _full_after(0, None))
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        truth.truth(_Rows(), Drawn([layout.Slot(0)], [torch.randn(8, 8)]))
+
+
+def test_a_set_that_is_made_again_is_the_same(tmp_path: Path) -> None:
+    problem = simple(tmp_path, "torch.softmax(x, -1)")
+    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0))
+    reference.prepare()
+    intake.examine(reference)
+    wanted = [(0, OWN, 0), (1, OWN, 0), (0, "heavy", 0), (0, SLICE, 0), (0, UNSEEN, 2)]
+    seen = {}
+    for _round in range(2):
+        for which in wanted:
+            made = reference.ensure(*which)
+            shelf = reference.store_of(made)
+            assert isinstance(shelf, DeviceShelf)
+            inputs = shelf.region(f"{made.name}.in").clone()
+            truths = [tensor.clone() for tensor in reference.truth_of(made)[0]]
+            before = seen.setdefault(which, (inputs, truths))
+            assert torch.equal(inputs, before[0]) and all(map(torch.equal, truths, before[1])), which
+
+
+def _opened(folder: Path) -> Any:
+    made = referee._Referee(simple(folder, "torch.softmax(x, -1)"))
+    opening = {"do": "open", "contract": {}, "reduced": False, "fresh": True, "secret": SECRET.hex()}
+    made.perform({**opening, "store": str(folder), "session_store": str(folder / "session")}, [])
+    return made
+
+
+def test_what_finds_no_memory_beside_other_sets_is_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _opened(tmp_path)
+    made.reference._shelf = DeviceShelf(1 << 30)
+    made.reference.ensure(0, OWN, 0)
+    monkeypatch.setattr(made.reference, "ensure", _full_after(0, made.reference.ensure))
+    answer, files = made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
+    assert answer["id"] == "v0-own-1" and files == []
+    assert made.reference._shelf.has("v0-own-1.in") and not made.reference._shelf.has("v0-own-0.in")
+
+
+def test_a_problem_for_which_the_device_is_too_small_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _opened(tmp_path)
+
+    def full(*_args: Any) -> Any:
+        raise cuda_driver.NoMemory("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY")
+
+    monkeypatch.setattr(made.reference, "ensure", full)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 << 30, 80 << 30))
+    with pytest.raises(ProblemError, match=r"3\.0 of 80\.0 GiB are free.*nvidia-smi.*OUT_OF_MEMORY"):
+        made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
 
 
 def test_what_has_no_gradient_leaves_the_outputs(tmp_path: Path) -> None:

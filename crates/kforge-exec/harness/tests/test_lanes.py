@@ -7,7 +7,8 @@ import os
 import pytest
 import torch
 
-from kforge_harness.lanes import Lane, host_slot
+from kforge_harness import cuda_driver
+from kforge_harness.lanes import Lane, Slot, host_slot
 from kforge_harness.places import OPEN, Plan
 
 PLAN = Plan(input_bytes=768, output_bytes=256, count=3)
@@ -17,10 +18,10 @@ def _lane() -> tuple[Lane, torch.Tensor, torch.Tensor]:
     """A lane, and both slots as its cell sees them."""
     made: list[torch.Tensor] = []
 
-    def slot(nbytes: int) -> tuple[int, torch.Tensor]:
-        file, seen = host_slot(nbytes)
-        made.append(torch.from_file(f"/proc/self/fd/{file}", shared=True, size=nbytes, dtype=torch.uint8))
-        return file, seen
+    def slot(nbytes: int) -> Slot:
+        opened = host_slot(nbytes)
+        made.append(torch.from_file(f"/proc/self/fd/{opened.file}", shared=True, size=nbytes, dtype=torch.uint8))
+        return opened
 
     lane = Lane(PLAN, slot)
     for file in lane.files:
@@ -81,7 +82,39 @@ def test_the_next_candidate_finds_nothing() -> None:
 
 
 def test_a_cell_cannot_take_memory_away_from_the_referee() -> None:
-    file, _seen = host_slot(4096)
+    slot = host_slot(4096)
     with pytest.raises(PermissionError):
-        os.ftruncate(file, 0)
-    os.close(file)
+        os.ftruncate(slot.file, 0)
+    os.close(slot.file)
+
+
+def test_what_cannot_be_made_whole_is_given_back() -> None:
+    released: list[int] = []
+    opened: list[int] = []
+
+    def slot(nbytes: int) -> Slot:
+        if opened:
+            raise cuda_driver.NoMemory("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY")
+        made = host_slot(nbytes)
+        opened.append(made.file)
+        return Slot(made.file, made.memory, lambda: released.append(made.file))
+
+    with pytest.raises(cuda_driver.NoMemory):
+        Lane(PLAN, slot)
+    assert released == opened
+    with pytest.raises(OSError):
+        os.fstat(opened[0])
+
+
+def test_both_slots_are_released_once_their_cell_has_ended() -> None:
+    released: list[int] = []
+
+    def slot(nbytes: int) -> Slot:
+        made = host_slot(nbytes)
+        return Slot(made.file, made.memory, lambda: released.append(made.file))
+
+    lane = Lane(PLAN, slot)
+    lane.release()
+    assert released == lane.files
+    for file in lane.files:
+        os.close(file)
