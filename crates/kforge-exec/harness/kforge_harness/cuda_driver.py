@@ -181,11 +181,13 @@ class Driver:
         self._checked("cuMemImportFromShareableHandle")(ctypes.byref(handle), ctypes.c_void_p(file), _POSIX_FILE)
         address = ctypes.c_ulonglong()
         zero = ctypes.c_ulonglong(0)
-        self._checked("cuMemAddressReserve")(
-            ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), zero, zero
-        )
-        self._checked("cuMemMap")(address, ctypes.c_size_t(size), ctypes.c_size_t(0), handle, zero)
-        self._checked("cuMemRelease")(handle)  # the mapping keeps it
+        try:
+            self._checked("cuMemAddressReserve")(
+                ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), zero, zero
+            )
+            self._checked("cuMemMap")(address, ctypes.c_size_t(size), ctypes.c_size_t(0), handle, zero)
+        finally:
+            self._checked("cuMemRelease")(handle)  # the mapping keeps it
         access = _Access(_Location(_ON_DEVICE, 0), _READ_WRITE)
         self._checked("cuMemSetAccess")(address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
         return address.value

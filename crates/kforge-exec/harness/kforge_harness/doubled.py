@@ -1,4 +1,4 @@
-"""The reference in float64, also where the device has no room for it at once.
+"""The reference in float64 where the device has no room for it at once.
 
 Doubles take twice the memory of what eager needs. Where they do not fit, the batch is taken in parts, if the reference
 treats its parts alike; else the CPU computes, which is slow and right.
@@ -11,20 +11,22 @@ import copy
 import torch
 from torch import nn
 
-from . import layout
+from . import home, layout
 from .errors import pieces
-from .problem import Drawn, forward
+from .problem import Drawn, forward, to_double
 
 _FEWEST_PARTS, _MOST_PARTS = 4, 64
-_ALIKE = 1e-3  # of the largest value: another algorithm for a smaller batch rounds otherwise, a mean over the batch differs more
+# Of the largest value. Another algorithm for a smaller batch rounds otherwise, eager in its own precision too.
+_ALIKE, _ALIKE_TO_EAGER = 1e-9, 1e-3
 
 
-def doubled_outputs(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
+def with_little_room(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
+    """What fails here fails for want of memory: the reference has not been found unable to run in doubles."""
     try:
-        return forward(model, drawn, double=True)[1]
-    except torch.cuda.OutOfMemoryError:
-        torch.cuda.empty_cache()
-    return in_parts(model, drawn) or _on_the_cpu(model, drawn)
+        joined = in_parts(model, drawn)
+        return _on_the_cpu(model, drawn) if joined is None else joined
+    except Exception as error:
+        raise torch.cuda.OutOfMemoryError(f"no room for the reference in float64, nor in parts ({error})") from None
 
 
 def in_parts(model: nn.Module, drawn: Drawn) -> list[torch.Tensor] | None:
@@ -37,14 +39,12 @@ def in_parts(model: nn.Module, drawn: Drawn) -> list[torch.Tensor] | None:
     while parts <= min(_MOST_PARTS, batch):
         try:
             joined = _joined(model, drawn, batch, parts)
-        except torch.cuda.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            parts *= 2
-            continue
-        except Exception:
-            return None
-        alike = all(_close(a, b) for a, b in zip(joined, native, strict=True))
-        return joined if alike else None
+            return joined if _treats_parts_alike(model, drawn, batch, parts, joined, native) else None
+        except Exception as error:
+            if not home.is_no_memory(error):
+                return None
+        home.give_back_all()
+        parts *= 2
     return None
 
 
@@ -52,19 +52,31 @@ def _joined(model: nn.Module, drawn: Drawn, batch: int, parts: int) -> list[torc
     whole: list[torch.Tensor] = []
     for number in range(parts):
         start, end = number * batch // parts, (number + 1) * batch // parts
-        _skeleton, outputs = forward(model, _part(drawn, batch, start, end), double=True)
+        outputs = _of_part(model, drawn, batch, start, end)
         whole = whole or [output.new_empty(batch, *output.shape[1:]) for output in outputs]
         for into, output in zip(whole, outputs, strict=True):
-            into[start:end] = output.view(end - start, *into.shape[1:])  # nothing is stretched to fit
+            into[start:end] = output.reshape(end - start, *into.shape[1:])  # nothing is stretched to fit
     return whole
 
 
-def _part(drawn: Drawn, batch: int, start: int, end: int) -> Drawn:
+def _treats_parts_alike(
+    model: nn.Module, drawn: Drawn, batch: int, parts: int, joined: list[torch.Tensor], native: list[torch.Tensor]
+) -> bool:
+    """Eager shows what is wrong by much; a batch of another size also what a mean over it changes by little."""
+    if not all(_close(a, b, _ALIKE_TO_EAGER) for a, b in zip(joined, native, strict=True)):
+        return False
+    size = batch // parts
+    other = size // 2 or 2 * size
+    again = _of_part(model, drawn, batch, 0, other)
+    return all(_close(a[:other], b, _ALIKE) for a, b in zip(joined, again, strict=True))
+
+
+def _of_part(model: nn.Module, drawn: Drawn, batch: int, start: int, end: int) -> list[torch.Tensor]:
     tensors = [t[start:end] if t.dim() and t.shape[0] == batch else t for t in drawn.tensors]
-    return Drawn(drawn.skeleton, tensors)
+    return forward(model, Drawn(drawn.skeleton, tensors), double=True)[1]
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _close(a: torch.Tensor, b: torch.Tensor, alike: float) -> bool:
     if a.shape != b.shape:
         return False
     if not b.is_floating_point():
@@ -73,8 +85,8 @@ def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
         return True
     largest = max(float(piece.abs().nan_to_num(0.0, 0.0, 0.0).max()) for (piece,) in pieces(b))
     return all(
-        torch.allclose(mine.to(b.dtype), native, rtol=_ALIKE, atol=_ALIKE * largest, equal_nan=True)
-        for mine, native in pieces(a, b)
+        torch.allclose(mine.to(b.dtype), other, rtol=alike, atol=alike * largest, equal_nan=True)
+        for mine, other in pieces(a, b)
     )
 
 
@@ -86,7 +98,7 @@ def _on_the_cpu(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
         for name, value in list(vars(child).items()):
             if isinstance(value, torch.Tensor):
                 setattr(child, name, value.cpu())
-    twin.double()
+    twin = to_double(twin)
     with torch.inference_mode():
         result = twin(*layout.join(drawn.skeleton, inputs))
     return [t.to(device) for t in layout.split(result)[1]]

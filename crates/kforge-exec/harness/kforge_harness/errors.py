@@ -21,8 +21,12 @@ def rms_of(tensor: torch.Tensor) -> float:
     norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
     if math.isfinite(norm):
         return norm / math.sqrt(tensor.numel())
-    finite = tensor[torch.isfinite(tensor)].double()
-    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    square, count = 0.0, 0
+    for (piece,) in pieces(tensor):
+        finite = torch.isfinite(piece)
+        square += _square(torch.where(finite, piece, 0))
+        count += int(finite.sum())
+    return math.sqrt(square / count) if count else 0.0
 
 
 def mean_of(tensor: torch.Tensor) -> float:
@@ -42,8 +46,12 @@ def error_of(got: torch.Tensor, true: torch.Tensor) -> float:
     square = sum(_square(mine.double() - exact) for mine, exact in pieces(got, true))
     if math.isfinite(square):
         return math.sqrt(square / got.numel())
-    error = (got.double() - true)[torch.isfinite(true) & torch.isfinite(got)]
-    return float(error.square().mean().sqrt()) if error.numel() else 0.0
+    square, count = 0.0, 0
+    for mine, exact in pieces(got, true):
+        both = torch.isfinite(exact) & torch.isfinite(mine)
+        square += _square(torch.where(both, mine.double() - exact, 0.0))
+        count += int(both.sum())
+    return math.sqrt(square / count) if count else 0.0
 
 
 def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
@@ -51,12 +59,15 @@ def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
     measured = measure(got, true, scale)
     if measured is not None:
         return measured[1]
-    both = torch.isfinite(true) & torch.isfinite(got)
-    if not both.any():
+    if got.numel() == 0:
         return 0.0
-    allowed = true.abs() + rms_of(true) * scale
-    ratio = ((got.double() - true).abs() / allowed.clamp(min=1e-300))[both]
-    return float(ratio.max())
+    rms, worst = rms_of(true), 0.0
+    for mine, exact in pieces(got, true):
+        both = torch.isfinite(exact) & torch.isfinite(mine)
+        allowed = (exact.abs() + rms * scale).clamp(min=1e-300)
+        ratio = torch.where(both, (mine.double() - exact).abs() / allowed, 0.0)
+        worst = max(worst, float(ratio.max()))
+    return worst
 
 
 def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float, float] | None:

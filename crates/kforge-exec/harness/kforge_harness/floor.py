@@ -6,7 +6,7 @@ import copy
 
 import torch
 
-from . import layout
+from . import home, layout
 from .draw import OWN
 from .problem import to_double
 from .sets import Reference
@@ -23,13 +23,12 @@ def compulsory_bytes(reference: Reference) -> tuple[int, str]:
     for double in (True, False):
         try:
             return written + _with_a_gradient(reference, double), "outputs, and inputs with a gradient"
-        except torch.cuda.OutOfMemoryError:
-            pass  # with the exception goes what its frames hold
         except _NoGradient:
             return written, "outputs only: they have no gradient"
         except Exception as error:
-            return written, f"outputs only: the reference has no gradient here ({type(error).__name__})"
-        torch.cuda.empty_cache()
+            if not home.is_no_memory(error):
+                return written, f"outputs only: the reference has no gradient here ({type(error).__name__})"
+        home.give_back_all()
     return written, "outputs only: the device has no room for a gradient"
 
 

@@ -6,6 +6,7 @@ constructed, so that code which makes tensors need not carry a device along.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from .cuda_driver import NoMemory
+
+_NO_MEMORY = ("CUDA error: out of memory", "CUDA out of memory", "ALLOC_FAILED")
 _HELD_BACK = 1 / 64  # of a device's memory
 _TF32_OR_LESS = ("tf32", "bf16", "fp16", "fp8")
 
@@ -37,12 +41,25 @@ def settle(place: str) -> None:
         _Home.device = torch.device("cuda", 0)
 
 
+def is_no_memory(error: BaseException) -> bool:
+    """Whether a device had no room, whichever library says so."""
+    if isinstance(error, (torch.cuda.OutOfMemoryError, NoMemory)):
+        return True
+    return isinstance(error, RuntimeError) and any(said in str(error) for said in _NO_MEMORY)
+
+
 def give_back_unused() -> None:
     """Memory that torch holds back for later calls belongs to the cells of a large problem."""
     if on_gpu():
         unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         if unused > torch.cuda.get_device_properties(0).total_memory * _HELD_BACK:
             torch.cuda.empty_cache()
+
+
+def give_back_all() -> None:
+    """After something found no memory, and once its exception is gone."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def wait() -> None:

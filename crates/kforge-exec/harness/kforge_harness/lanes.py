@@ -36,7 +36,11 @@ MakeSlot = Callable[[int], Slot]
 
 def device_slot(driver: cuda_driver.Driver, nbytes: int) -> Slot:
     file, size = driver.allocate(nbytes)
-    address = driver.map(file, size)
+    try:
+        address = driver.map(file, size)
+    except cuda_driver.DriverError:
+        os.close(file)  # which would keep the memory
+        raise
     return Slot(file, home.device_bytes(address, nbytes), partial(driver.unmap, address, size))
 
 

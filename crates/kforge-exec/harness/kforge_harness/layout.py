@@ -56,7 +56,7 @@ def plan(tensors: list[torch.Tensor]) -> tuple[list[Field], int]:
     fields: list[Field] = []
     offset = 0
     for tensor in tensors:
-        dense = tensor.is_contiguous() or _dense(tensor)
+        dense = is_dense(tensor)
         stride = list(tensor.stride()) if dense else list(torch.empty(tensor.shape, device="meta").stride())
         nbytes = tensor.numel() * tensor.element_size()
         fields.append(Field(dtype_name(tensor.dtype), list(tensor.shape), stride, offset, nbytes))
@@ -80,8 +80,10 @@ def as_region(fields: list[Field], size: int, tensors: list[torch.Tensor]) -> to
     return tensor.reshape(-1).view(torch.uint8)
 
 
-def _dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether a strided tensor covers its span exactly, so that its strides can be kept."""
+    if tensor.is_contiguous():
+        return True
     expected = 1
     for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1):
         if stride != expected:
@@ -93,21 +95,22 @@ def _dense(tensor: torch.Tensor) -> bool:
 def split(value: Any) -> tuple[Any, list[torch.Tensor]]:
     """A nested structure with tensors replaced by `Slot`s, and the tensors."""
     tensors: list[torch.Tensor] = []
+    return _taken_out(value, tensors), tensors
 
-    def walk(item: Any) -> Any:
-        if isinstance(item, torch.Tensor):
-            tensors.append(item)
-            return Slot(len(tensors) - 1)
-        if isinstance(item, dict):
-            return {key: walk(entry) for key, entry in item.items()}
-        if isinstance(item, (list, tuple)):
-            walked = [walk(entry) for entry in item]
-            if isinstance(item, list):
-                return walked
-            return type(item)(*walked) if hasattr(item, "_fields") else tuple(walked)
-        return item
 
-    return walk(value), tensors
+# Not inside of `split`: a function that calls itself is a cycle there, which would hold the tensors until it is collected.
+def _taken_out(item: Any, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(item, torch.Tensor):
+        tensors.append(item)
+        return Slot(len(tensors) - 1)
+    if isinstance(item, dict):
+        return {key: _taken_out(entry, tensors) for key, entry in item.items()}
+    if isinstance(item, (list, tuple)):
+        walked = [_taken_out(entry, tensors) for entry in item]
+        if isinstance(item, list):
+            return walked
+        return type(item)(*walked) if hasattr(item, "_fields") else tuple(walked)
+    return item
 
 
 def join(skeleton: Any, tensors: list[torch.Tensor]) -> Any:

@@ -89,9 +89,11 @@ def run(action: Any, what: str) -> Any:
     """Runs the user's code; what it raises becomes a `ProblemError` with the line it came from."""
     try:
         return action()
-    except (ProblemError, torch.cuda.OutOfMemoryError):
+    except ProblemError:
         raise
     except BaseException as error:
+        if home.is_no_memory(error):
+            raise
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "kforge_harness" not in f.filename]
         at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
         raise ProblemError(f"{what} failed{at}: {type(error).__name__}: {str(error)[:600]}") from None
@@ -125,7 +127,9 @@ def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
             raise ProblemError(
                 f"an input has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"
             )
-    return Drawn(skeleton, [tensor.detach().to(home.device()) for tensor in tensors])
+    # With gaps between its elements a tensor reaches a candidate without them: here it is the same tensor.
+    here = [tensor.detach().to(home.device()) for tensor in tensors]
+    return Drawn(skeleton, [tensor if layout.is_dense(tensor) else tensor.contiguous() for tensor in here])
 
 
 def _drawn_here(module: types.ModuleType, seed: int) -> Any:
@@ -135,10 +139,10 @@ def _drawn_here(module: types.ModuleType, seed: int) -> Any:
             seed_everything(seed)
             with home.new_tensors_here():
                 return module.get_inputs()
-        except torch.cuda.OutOfMemoryError:
-            raise  # the CPU would draw other values: a set that is made again must be the same
-        except Exception:
-            pass  # tried again below, where a failure is the problem's own
+        except Exception as error:
+            if home.is_no_memory(error):
+                raise  # the CPU would draw other values: a set that is made again must be the same
+            # tried again below, where a failure is the problem's own
     seed_everything(seed)
     return run(module.get_inputs, "get_inputs()")
 
@@ -157,10 +161,10 @@ def construct(module: types.ModuleType, seed: int) -> nn.Module:
             arguments = init_inputs(module)
             with home.new_tensors_here():
                 return home.brought_here(module.Model(*arguments))
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except Exception:
-            pass  # as with inputs
+        except Exception as error:
+            if home.is_no_memory(error):
+                raise
+            # as with inputs
     seed_everything(seed)
     made: nn.Module = run(lambda: module.Model(*init_inputs(module)), "constructing Model")
     return home.brought_here(made)
@@ -199,21 +203,11 @@ def to_double(model: nn.Module) -> nn.Module:
 def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
     """Numbers count as tensors without dimensions."""
 
-    def numbers(item: Any) -> Any:
-        if isinstance(item, (bool, int, float)):
-            return torch.tensor(item, device=home.device())
-        if isinstance(item, dict):
-            return {key: numbers(entry) for key, entry in item.items()}
-        if isinstance(item, (list, tuple)):
-            # A named tuple becomes a plain one: its class may lie in the problem file, which no candidate can see.
-            return (list if isinstance(item, list) else tuple)(numbers(entry) for entry in item)
-        return item
-
     if not layout.split(result)[1]:
         raise ProblemError(
             f"the output of Model is a {type(result).__name__} without any tensor: there is nothing to compare"
         )
-    skeleton, tensors = layout.split(numbers(result))
+    skeleton, tensors = layout.split(_numbers_as_tensors(result))
     for tensor in tensors:
         if tensor.device.type != home.device().type:
             raise ProblemError(
@@ -224,3 +218,14 @@ def split_outputs(result: Any) -> tuple[Any, list[torch.Tensor]]:
                 f"an output has layout {tensor.layout} and dtype {tensor.dtype}: only dense real tensors are supported"
             )
     return skeleton, [tensor.detach() for tensor in tensors]
+
+
+def _numbers_as_tensors(item: Any) -> Any:
+    if isinstance(item, (bool, int, float)):
+        return torch.tensor(item, device=home.device())
+    if isinstance(item, dict):
+        return {key: _numbers_as_tensors(entry) for key, entry in item.items()}
+    if isinstance(item, (list, tuple)):
+        # A named tuple becomes a plain one: its class may lie in the problem file, which no candidate can see.
+        return (list if isinstance(item, list) else tuple)(_numbers_as_tensors(entry) for entry in item)
+    return item

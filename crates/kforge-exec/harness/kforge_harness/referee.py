@@ -12,6 +12,7 @@ import mmap
 import os
 import socket
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -25,7 +26,8 @@ from .sets import Reference
 from .store import Store
 from .truth import Band
 
-_FORM = 5  # of what is kept in a store, and of how its bands were found
+_DYING_S = 1.0  # until a cell that was ended has given its memory back
+_FORM = 6  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
@@ -51,7 +53,10 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
             answer = {"problem_error": str(error)}
         except Exception as error:
             traceback.print_exc()
-            answer = {"internal_error": f"{type(error).__name__}: {error}"}
+            if home.is_no_memory(error):
+                answer = {"problem_error": referee_gpu.too_large(None, error)}
+            else:
+                answer = {"internal_error": f"{type(error).__name__}: {error}"}
         wire.send_json(channel, answer, passed)
         for fd in passed:
             os.close(fd)
@@ -70,15 +75,20 @@ class _Referee:
         """An answer, and descriptors that go with it. What does not fit beside the sets that are kept is tried alone."""
         try:
             return self._perform(request, fds)
-        except referee_gpu.NO_MEMORY:
-            pass  # with the exception goes what its frames hold
+        except Exception as error:
+            if not home.is_no_memory(error):
+                raise
+        # With the exception went what its frames held.
         self._tight = True
         if self.reference is not None:
             self.reference.keep_one_set()
-        torch.cuda.empty_cache()
+        home.give_back_all()
+        time.sleep(_DYING_S)
         try:
             return self._perform(request, fds)
-        except referee_gpu.NO_MEMORY as error:
+        except Exception as error:
+            if not home.is_no_memory(error):
+                raise
             raise ProblemError(referee_gpu.too_large(self.reference, error)) from None
 
     def _perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
@@ -86,7 +96,7 @@ class _Referee:
             return self.desk.perform(request, fds)
         answer = self._of_the_problem(request, fds)
         # Nobody waits for these to the microsecond.
-        if self.desk is not None and (self.desk.is_crowded or request["do"] == "open"):
+        if self.desk is not None and self.desk.is_crowded:
             home.give_back_unused()
         return answer, []
 
@@ -137,6 +147,7 @@ class _Referee:
                 self._report = intake.examine(reference)
                 self._save()
         if home.on_gpu():
+            home.give_back_unused()
             self.desk = referee_gpu.Desk(reference)
         return self._describe()
 
@@ -185,7 +196,8 @@ class _Referee:
                 return {"kind": found.kind, "text": text, "error": min(found.error, 1e9)}
             worst = max(worst, found.error)
         if request["again"] and self._remembered and self._remembered[0] == made.name:
-            return self._repeatable(tensors, truths, made.bands, worst)
+            before, self._remembered = self._remembered[1], None
+            return _repeatable(tensors, before, truths, made.bands, worst)
         if request["remember"]:
             self._remembered = (made.name, [tensor.clone() for tensor in tensors])
         return {"kind": "", "text": "", "error": worst}
@@ -198,25 +210,29 @@ class _Referee:
             raise ProblemError("no output region is attached")
         return memoryview(self._out)
 
-    def _repeatable(
-        self, tensors: list[torch.Tensor], truths: list[torch.Tensor], bands: list[Band | None], worst: float
-    ) -> dict[str, Any]:
-        """Two runs on the same input may differ by a quarter of the tolerance."""
-        assert self._remembered is not None
-        if all(_same_bits(now, before) for now, before in zip(tensors, self._remembered[1], strict=True)):
-            return {"kind": "", "text": "", "error": worst, "repeated": True}
-        for now, before, true, band in zip(tensors, self._remembered[1], truths, bands, strict=True):
-            if band is None or not now.numel():
-                continue
-            rms, largest, too_much = rms_of(true), 0.0, False
-            for one, other, exact in pieces(now, before, true):
-                difference = (one.double() - other.double()).abs()
-                largest = max(largest, float(difference.max()))
-                too_much = too_much or bool((difference > band.allowed(exact, rms) / 4).any())
-            if too_much:
-                text = f"two runs on the same input differ by up to {largest:.3g}, more than a quarter of the tolerance"
-                return {"kind": "nondeterministic", "text": text, "error": worst}
-        return {"kind": "", "text": "", "error": worst}
+
+def _repeatable(
+    tensors: list[torch.Tensor],
+    remembered: list[torch.Tensor],
+    truths: list[torch.Tensor],
+    bands: list[Band | None],
+    worst: float,
+) -> dict[str, Any]:
+    """Two runs on the same input may differ by a quarter of the tolerance."""
+    if all(_same_bits(now, before) for now, before in zip(tensors, remembered, strict=True)):
+        return {"kind": "", "text": "", "error": worst, "repeated": True}
+    for now, before, true, band in zip(tensors, remembered, truths, bands, strict=True):
+        if band is None or not now.numel():
+            continue
+        rms, largest, too_much = rms_of(true), 0.0, False
+        for one, other, exact in pieces(now, before, true):
+            difference = (one.double() - other.double()).abs()
+            largest = max(largest, float(difference.max()))
+            too_much = too_much or bool((difference > band.allowed(exact, rms) / 4).any())
+        if too_much:
+            text = f"two runs on the same input differ by up to {largest:.3g}, more than a quarter of the tolerance"
+            return {"kind": "nondeterministic", "text": text, "error": worst}
+    return {"kind": "", "text": "", "error": worst}
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

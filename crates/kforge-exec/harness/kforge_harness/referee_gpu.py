@@ -27,14 +27,11 @@ WORDS = frozenset(
 )
 
 
-NO_MEMORY = (torch.cuda.OutOfMemoryError, cuda_driver.NoMemory)
-
-
 def shelf(tight: bool) -> DeviceShelf:
     return DeviceShelf(0 if tight else int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
 
 
-def too_large(reference: Reference | None, error: Exception) -> str:
+def too_large(reference: Reference | None, error: BaseException) -> str:
     free, total = torch.cuda.mem_get_info()
     sizes = ""
     if reference is not None and reference.variants:
@@ -66,6 +63,8 @@ class Desk:
             return host_slot, "KFORGE_GPU_SLOTS asks for it"
         try:
             file, _size = self._driver.allocate(1)
+        except cuda_driver.NoMemory:
+            raise
         except cuda_driver.DriverError as error:
             return host_slot, f"the driver does not share device memory between processes ({error})"
         os.close(file)
@@ -83,8 +82,7 @@ class Desk:
         if word == "lane":
             # Whoever used these has ended.
             for gone in request["gone"]:
-                if (unused := self._lanes.pop(gone, None)) is not None:
-                    unused.release()
+                self._release(gone)
             home.give_back_unused()
             lane, number = Lane(self._plan, self._make_slot), next(self._numbers)
             self._lanes[number] = lane
@@ -105,10 +103,16 @@ class Desk:
             return described, []
         return self._at_lane(self._lanes[request["lane"]], request), []
 
+    def _release(self, number: int) -> None:
+        lane = self._lanes.pop(number, None)
+        if lane is not None:
+            lane.release()
+
     def _at_lane(self, lane: Lane, request: dict[str, Any]) -> dict[str, Any]:
         word, done = request["do"], True
         regions = [self._region(name) for name in request.get("ids", [])]
         if word == "reveal":
+            home.wait()  # a set that had to be made again is no part of anybody's time
             # On the clock of the whole machine, and before the first input can be seen: whatever a cell does with one
             # of them takes place after this.
             began = time.monotonic_ns()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import errors, layout, truth
+from . import errors, home, layout, truth
 from .align import weights_of
 from .draw import OWN, REDRAWN, derive, redraw, redraw_weights, structured_inputs
 from .problem import Drawn, Problem, ProblemError, construct, draw_inputs, forward, init_inputs, run
@@ -73,6 +73,7 @@ class InputSet:
     bands: list[truth.Band | None]
     truth_fields: list[layout.Field]
     scores: dict[int, dict[str, Any]]
+    checksum: int = 0
     fresh: bool = False
 
     def json(self) -> dict[str, Any]:
@@ -201,19 +202,31 @@ class Reference:
         if [t.shape for t in first.tensors] != [t.shape for t in second.tensors]:
             raise ProblemError("get_inputs() gives other shapes at each call: fix the sizes")
         self.structured = structured_inputs(first, second)
+        del second
         if self.contract["inputs"] == "given" or all(self.structured):
             return
         model = self._models[0]
         _skeleton, own = forward(model, first)
+        del first
         for distribution in REDRAWN:
-            drawn = self._draw(0, distribution, 0)
-            native = _surviving(model, drawn, own)
-            exact = truth.truth(model, drawn) if native is not None else None
-            if native is not None and exact is not None and self._precise_enough(native, exact[0]):
+            if self._bears(model, distribution, own):
                 self.distributions.append(distribution)
-                self._keep_set(0, distribution, 0, drawn, exact)
             else:
                 self._note(f"inputs are not drawn as {distribution!r}: the reference does not bear them")
+
+    def _bears(self, model: nn.Module, distribution: str, own: list[torch.Tensor]) -> bool:
+        """Whether the reference can be judged on such inputs; the first set of them is kept then."""
+        self._make_room(0)
+        drawn = self._draw(0, distribution, 0)
+        native = _surviving(model, drawn, own)
+        if native is None:
+            return False
+        exact = truth.truth(model, drawn)
+        if not self._precise_enough(native, exact[0]):
+            return False
+        del native
+        self._keep_set(0, distribution, 0, drawn, exact)
+        return True
 
     def _precise_enough(self, native: list[torch.Tensor], exact: list[torch.Tensor]) -> bool:
         """Whether eager itself stays within the ordinary band there; an ill-conditioned draw proves nothing."""
@@ -247,11 +260,12 @@ class Reference:
         if found is not None and self.store_of(found).has(f"{name}.in"):
             found.fresh = False
             return found
-        if self._shelf is not None:
-            self._shelf.make_room(self._set_bytes(variant))
-        model = self.model(variant)
+        self._make_room(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
-        return self._keep_set(variant, distribution, number, drawn, truth.truth(model, drawn))
+        made = self._keep_set(variant, distribution, number, drawn, truth.truth(self.model(variant), drawn))
+        del drawn
+        home.give_back_unused()
+        return made
 
     def _keep_set(self, variant: int, distribution: str, number: int, drawn: Drawn, exactly: truth.Exactly) -> InputSet:
         name = f"v{variant}-{distribution}-{number}"
@@ -268,12 +282,35 @@ class Reference:
             )
         )
         store = self._store_for(distribution)
-        store.write_tensors(f"{name}.in", drawn.tensors)
-        fields = store.write_tensors(f"{name}.truth", exact)
-        scores = {i: _keep_scores(store, name, i, source) for i, source in sources.items()}
-        made = InputSet(name, variant, distribution, number, bands, fields, scores, fresh=True)
+        try:
+            store.write_tensors(f"{name}.in", drawn.tensors)
+            checksum = self._checksum(name)
+            # As comparisons want them, part by part.
+            fields = store.write_tensors(f"{name}.truth", [tensor.contiguous() for tensor in exact])
+            scores = {i: _keep_scores(store, name, i, source) for i, source in sources.items()}
+        except BaseException:
+            if self._shelf is not None:
+                self._shelf.drop(name)  # half a set is none
+            raise
+        made = InputSet(name, variant, distribution, number, bands, fields, scores, checksum, fresh=True)
         self.sets[name] = made
         return made
+
+    def _checksum(self, name: str) -> int:
+        """On a device, where a set may have to be made again: it must be the same one."""
+        if self._shelf is None:
+            return 0
+        made = self._shelf.checksum(f"{name}.in")
+        if name in self.sets and self.sets[name].checksum != made:
+            raise ProblemError(
+                "get_inputs() gives other values for the same seeds: draw them with torch.rand and the like, with "
+                "numpy.random or with random, all of which kforge seeds"
+            )
+        return made
+
+    def _make_room(self, variant: int) -> None:
+        if self._shelf is not None:
+            self._shelf.make_room(self._set_bytes(variant))
 
     def model(self, variant: int) -> nn.Module:
         if variant not in self._models:
@@ -288,11 +325,11 @@ class Reference:
 
     def _draw(self, variant: int, distribution: str, number: int) -> Drawn:
         module = self.problem.load(self.variants[variant].sizes)
+        if distribution == UNSEEN:
+            return draw_inputs(module, derive(self._session_secret, f"inputs-{variant}-{number}"))
         own = draw_inputs(module, derive(self.secret, f"inputs-{variant}-{number}"))
         if distribution == OWN:
             return own
-        if distribution == UNSEEN:
-            return draw_inputs(module, derive(self._session_secret, f"inputs-{variant}-{number}"))
         return redraw(
             own, self.structured, distribution, derive(self.secret, f"values-{variant}-{distribution}-{number}")
         )
@@ -316,6 +353,7 @@ class Reference:
             after, _sources, _doubled = truth.truth(self.model(0), base)
             if self._moved(before, after):
                 return base
+            del after
             tensor[row] = own
         self._note("no slice of the inputs moves the truth by ten tolerances")
         return other
@@ -441,9 +479,9 @@ def _surviving(model: nn.Module, drawn: Drawn, own: list[torch.Tensor]) -> list[
     """The outputs if there is no exception, the same shapes, and no non-finite value that the own inputs do not give."""
     try:
         _skeleton, outputs = forward(model, drawn)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception:
+    except Exception as error:
+        if home.is_no_memory(error):
+            raise
         return None
     if len(outputs) != len(own):
         return None

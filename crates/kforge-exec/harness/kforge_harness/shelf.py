@@ -24,7 +24,8 @@ class DeviceShelf:
         fields, size = layout.plan(tensors)
         region = layout.as_region(fields, size, tensors)
         if region is None:
-            region = torch.empty(size, dtype=torch.uint8, device=home.device())
+            # Zeros, for the gaps: a set that is made again has the same bytes.
+            region = torch.zeros(size, dtype=torch.uint8, device=home.device())
             layout.write(fields, region, tensors)
         regions = self._used(name)
         regions[name] = region
@@ -38,6 +39,13 @@ class DeviceShelf:
     def region(self, name: str) -> torch.Tensor:
         """All bytes of one entry, as they lie in a slot."""
         return self._used(name)[name]
+
+    def checksum(self, name: str) -> int:
+        return int(self.region(name).view(torch.int64).sum())
+
+    def drop(self, name: str) -> None:
+        """A whole set."""
+        self._regions.pop(name, None)
 
     def make_room(self, nbytes: int, keep: int = 0) -> None:
         """For something of that size, which is going to be made: the sets that were used longest ago go first."""

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import home
 from .align import weights_of
-from .doubled import doubled_outputs
+from .doubled import with_little_room
 from .errors import error_of, rms_of, worst_of
 from .modes import Watch
 from .problem import Drawn, forward
@@ -72,26 +73,40 @@ Exactly = tuple[list[torch.Tensor], dict[int, IndexSource], bool]
 def truth(model: nn.Module, drawn: Drawn) -> Exactly:
     """Outputs in float64 where the reference can run in it; the flag says whether it could."""
     try:
-        with IndexWatch() as watch:
-            outputs = doubled_outputs(model, drawn)
-        return outputs, watch.sources(outputs), True
-    except torch.cuda.OutOfMemoryError:
-        raise  # a truth that is less true for want of memory is none
-    except Exception:
+        return _doubled(model, drawn)
+    except Exception as error:
+        if home.is_no_memory(error):
+            raise  # a truth that is less true for want of memory is none
         with IndexWatch() as watch:
             _skeleton, outputs = forward(model, drawn)
         wide = [t.double() if t.is_floating_point() else t for t in outputs]
         return wide, watch.sources(outputs), False
 
 
+def _doubled(model: nn.Module, drawn: Drawn) -> Exactly:
+    try:
+        with IndexWatch() as watch:
+            _skeleton, outputs = forward(model, drawn, double=True)
+        return outputs, watch.sources(outputs), True
+    except Exception as error:
+        if not home.is_no_memory(error):
+            raise
+    home.give_back_all()
+    with IndexWatch(keep=False) as watch:
+        outputs = with_little_room(model, drawn)
+    if watch.saw and not all(t.is_floating_point() for t in outputs):
+        raise torch.cuda.OutOfMemoryError("places of extreme values cannot be found in parts")
+    return outputs, {}, True
+
+
 def bands(
     model: nn.Module, drawn: Drawn, exact: list[torch.Tensor], contract: dict[str, Any], reduction: int, doubled: bool
 ) -> list[Band | None]:
     """One band for each floating output of this distribution."""
-    _skeleton, native = forward(model, drawn)
     mul = contract["mul"]
+    below = _rounded_run(model, drawn, LOWER[mul], doubled)  # first, since it needs the most memory
+    _skeleton, native = forward(model, drawn)
     at_contract = native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled, as_hardware=True)
-    below = _rounded_run(model, drawn, LOWER[mul], doubled)
     widen = (FAST_MATH if contract["math"] == "fast" else 1.0) * (1.0 if doubled else NATIVE_MARGIN)
     made: list[Band | None] = []
     for true, own, allowed, low in zip(exact, native, at_contract, below, strict=True):
@@ -127,8 +142,8 @@ def _rounded_run(
             if weight.tensor.is_floating_point():
                 weight.tensor.data.copy_(round_to(weight.tensor.data, precision, as_hardware))
     inputs = [round_to(t, precision, as_hardware) if t.is_floating_point() else t for t in drawn.tensors]
-    _skeleton, outputs = forward(twin, Drawn(drawn.skeleton, inputs), double=doubled)
-    return outputs
+    rounded = Drawn(drawn.skeleton, inputs)
+    return _doubled(twin, rounded)[0] if doubled else forward(twin, rounded)[1]
 
 
 def round_to(tensor: torch.Tensor, precision: str, as_hardware: bool = False) -> torch.Tensor:
@@ -210,8 +225,10 @@ def _reduction(name: str, tensors: list[torch.Tensor], args: Any, result: Any) -
 class IndexWatch(Watch):
     """Remembers what argmax, argmin and the like chose from."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._keep = keep  # what was chosen from, too
+        self.saw = False
         self._seen: list[tuple[torch.Tensor, IndexSource]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -223,7 +240,8 @@ class IndexWatch(Watch):
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
             keepdim = bool(args[2] if len(args) > 2 else kwargs.get("keepdim", False))
             places = result[1] if isinstance(result, (tuple, list)) else result
-            if not places.is_floating_point() and (dim is None or isinstance(dim, int)):
+            self.saw = True
+            if self._keep and not places.is_floating_point() and (dim is None or isinstance(dim, int)):
                 self._seen.append((places, IndexSource(args[0], dim, keepdim, sign)))
         return result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,11 @@ def test_a_large_tensor_is_not_copied_to_lie_on_the_shelf() -> None:
         fields = shelf.write_tensors(name, [tensor])
         assert torch.equal(shelf.read_tensors(name, fields)[0], tensor)
         assert (shelf.region(name).data_ptr() == tensor.data_ptr()) == same, name
+    odd_ones = [torch.randn(3), torch.randn(5)]
+    shelf.write_tensors("e.in", odd_ones)
+    before = shelf.checksum("e.in")
+    shelf.write_tensors("e.in", [tensor.clone() for tensor in odd_ones])
+    assert shelf.checksum("e.in") == before, "what lies between two tensors differs"
     shelf.write_tensors("d.in", [alone, alone])
     assert shelf.region("d.in").numel() == 2 * alone.numel() * 4
 
@@ -87,6 +94,39 @@ def test_a_model_that_looks_across_the_batch_is_not_taken_in_parts() -> None:
     assert doubled.in_parts(_OverTheBatch(), Drawn([layout.Slot(0)], [torch.randn(64, 33)])) is None
 
 
+def test_a_batch_norm_is_not_taken_in_parts_although_its_parts_are_nearly_alike() -> None:
+    x = torch.randn(1, 2, 16, 16) + 0.01 * torch.randn(64, 2, 16, 16)  # as in a batch of millions of values
+    norm = nn.BatchNorm2d(2)  # in train mode: over the batch
+    parts = doubled._joined(norm, Drawn([layout.Slot(0)], [x]), 64, 4)
+    assert doubled._close(parts[0], norm(x).detach(), doubled._ALIKE_TO_EAGER)
+    assert doubled.in_parts(norm, Drawn([layout.Slot(0)], [x])) is None
+
+
+def test_nothing_that_was_drawn_or_computed_waits_for_a_collection(tmp_path: Path) -> None:
+    reference = reference_of(simple(tmp_path, "torch.softmax(x, -1)"), tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        drawn = reference._draw(0, OWN, 0)
+        outputs = truth.truth(reference.model(0), drawn)[0]
+        gone = [weakref.ref(tensor) for tensor in (*drawn.tensors, *outputs)]
+        del drawn, outputs
+        assert [one() for one in gone] == [None] * len(gone)
+    finally:
+        gc.enable()
+
+
+def test_inputs_that_differ_when_they_are_made_again_are_the_problem_s_fault(tmp_path: Path) -> None:
+    inputs = "torch.randn(8, 16) + time.perf_counter_ns() % 100000"
+    problem = simple(tmp_path, "x * 2", inputs, more="import time")
+    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0))
+    reference.prepare()
+    first = reference.ensure(0, OWN, 0)
+    reference.keep_one_set()
+    with pytest.raises(ProblemError, match="other values for the same seeds"):
+        reference.present(first.name)
+
+
 def test_bytes_that_do_not_matter_are_not_compulsory(tmp_path: Path) -> None:
     reference = reference_of(simple(tmp_path, "x[:, :4] * 2"), tmp_path)
     bytes_needed, how = floor.compulsory_bytes(reference)
@@ -116,9 +156,33 @@ def test_where_doubles_do_not_fit_the_floor_is_found_without(tmp_path: Path, mon
 
 
 def test_a_truth_for_which_there_is_no_memory_is_not_made_in_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truth, "doubled_outputs", _full_after(0, None))
-    with pytest.raises(torch.cuda.OutOfMemoryError):
+    def full(*_args: Any, **_kwargs: Any) -> Any:
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+    monkeypatch.setattr(truth, "forward", full)
+    monkeypatch.setattr(doubled, "forward", full)
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="ALLOC_FAILED"):
         truth.truth(_Rows(), Drawn([layout.Slot(0)], [torch.randn(8, 8)]))
+
+
+def test_where_the_whole_does_not_fit_the_truth_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(64, 33)
+    monkeypatch.setattr(truth, "forward", _full_after(0, truth.forward))
+    outputs, sources, is_double = truth.truth(_Rows(), Drawn([layout.Slot(0)], [x]))
+    assert is_double and sources == {}
+    assert torch.allclose(outputs[0], torch.softmax(x.double(), -1), rtol=1e-14)
+
+
+class _Places(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.argmax(x, dim=-1)
+
+
+def test_places_of_extreme_values_are_not_looked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ties there are is known from the whole only: a candidate that breaks one otherwise is right."""
+    monkeypatch.setattr(truth, "forward", _full_after(0, truth.forward))
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="extreme"):
+        truth.truth(_Places(), Drawn([layout.Slot(0)], [torch.randn(64, 33)]))
 
 
 def test_a_set_that_is_made_again_is_the_same(tmp_path: Path) -> None:
@@ -149,8 +213,10 @@ def _opened(folder: Path) -> Any:
 def test_what_finds_no_memory_beside_other_sets_is_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _opened(tmp_path)
     made.reference._shelf = DeviceShelf(1 << 30)
+    made.reference.sets.clear()
     made.reference.ensure(0, OWN, 0)
     monkeypatch.setattr(made.reference, "ensure", _full_after(0, made.reference.ensure))
+    monkeypatch.setattr(referee, "_DYING_S", 0.0)
     answer, files = made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
     assert answer["id"] == "v0-own-1" and files == []
     assert made.reference._shelf.has("v0-own-1.in") and not made.reference._shelf.has("v0-own-0.in")
@@ -165,6 +231,7 @@ def test_a_problem_for_which_the_device_is_too_small_is_told_so(
         raise cuda_driver.NoMemory("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY")
 
     monkeypatch.setattr(made.reference, "ensure", full)
+    monkeypatch.setattr(referee, "_DYING_S", 0.0)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 << 30, 80 << 30))
     with pytest.raises(ProblemError, match=r"3\.0 of 80\.0 GiB are free.*nvidia-smi.*OUT_OF_MEMORY"):
         made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])

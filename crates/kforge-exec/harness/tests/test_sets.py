@@ -36,6 +36,15 @@ def test_every_distribution_is_used_where_the_reference_bears_it(tmp_path: Path)
     assert reference.distributions == [OWN, "normal", "uniform", "heavy", "zeros"] and reference.notes == []
 
 
+def test_inputs_with_gaps_between_their_elements_are_the_same_for_the_reference_and_a_candidate(tmp_path: Path) -> None:
+    problem = simple(tmp_path, "x * 2.0", "torch.randn(2, 8, 3, 4, 16)[:, :, 0].transpose(1, 2)")
+    reference = reference_of(problem, tmp_path)
+    for which in (OWN, "normal", SLICE):
+        made = reference.ensure(0, which, 0)
+        (given,), (exact,) = inputs_of(reference, made), reference.truth_of(made)[0]
+        assert torch.equal(given.double() * 2.0, exact), which
+
+
 def test_the_log_of_positive_inputs_is_never_redrawn(tmp_path: Path) -> None:
     reference = reference_of(simple(tmp_path, "torch.log(x)", "torch.rand(64, 64) + 0.1"), tmp_path)
     assert reference.distributions == [OWN]

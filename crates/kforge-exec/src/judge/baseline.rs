@@ -56,6 +56,8 @@ pub(crate) struct Baselines {
     started: BTreeMap<String, Started>,
     control: Option<(String, Arm)>,
     ready: bool,
+    /// Whether one of them found no memory on the device beside a candidate and the referee: it might be the fastest.
+    pub(crate) without_room: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -200,7 +202,9 @@ impl Session {
         self.baselines.known = self.kept_baselines();
         if self.baselines.known.is_empty() || !self.start_control(observer)? {
             self.measure_all(observer)?;
-            self.write_kept();
+            if !self.baselines.without_room {
+                self.write_kept();
+            }
         }
         // Somebody else may have measured them all meanwhile.
         for (_, started) in std::mem::take(&mut self.baselines.started) {
@@ -336,7 +340,7 @@ impl Session {
         let limit = self.options.baselines.limit(name);
         for op in [Op::Import, Op::Construct(0)] {
             if let Err(verdict) = arm.ask(op, limit)? {
-                return Ok(Err(verdict.reason));
+                return Ok(Err(self.not_run(&verdict, limit)));
             }
         }
         Ok(Ok(Made { arm, seconds: 0.0, ran: false }))
@@ -349,8 +353,14 @@ impl Session {
         let begun = Instant::now();
         match arm.ask(Op::AheadOfTime, limit)? {
             Ok(_) => Ok(Ok(Made { arm, seconds: begun.elapsed().as_secs_f64(), ran: false })),
-            Err(verdict) => Ok(Err(not_run(&verdict, limit))),
+            Err(verdict) => Ok(Err(self.not_run(&verdict, limit))),
         }
+    }
+
+    /// A note for the table.
+    fn not_run(&mut self, verdict: &Verdict, limit: Duration) -> String {
+        self.baselines.without_room |= self.gpu.is_some() && verdict.kind == Some(Kind::OutOfMemory);
+        not_run(verdict, limit)
     }
 
     /// Once; what is compiled is compiled now, as far as it has not been.
@@ -374,10 +384,10 @@ impl Session {
                 // As beside a candidate: two threads on one core would make the choice of the fastest a matter of luck.
                 match arm.ask(Op::Pin(true), limit)? {
                     Ok(_) => Ok(Ok(Made { arm, seconds, ran: true })),
-                    Err(verdict) => Ok(Err(not_run(&verdict, limit))),
+                    Err(verdict) => Ok(Err(self.not_run(&verdict, limit))),
                 }
             }
-            Err(verdict) => Ok(Err(not_run(&verdict, limit))),
+            Err(verdict) => Ok(Err(self.not_run(&verdict, limit))),
         }
     }
 
@@ -447,7 +457,6 @@ fn compiling(name: &str) -> String {
     format!("compiling baseline {name} (kept for the next time)")
 }
 
-/// A note for the table.
 fn not_run(verdict: &Verdict, limit: Duration) -> String {
     match verdict.kind {
         Some(Kind::Timeout) => {

@@ -91,6 +91,9 @@ impl Session {
         let timed = self.time_against(arm, &mut control, &name, outcome);
         control.queues = queues;
         self.baselines.put_control(name, control);
+        if self.baselines.without_room && outcome.provisional.is_empty() {
+            outcome.provisional = "a baseline found no memory on the device";
+        }
         timed
     }
 

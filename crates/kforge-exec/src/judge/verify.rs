@@ -82,10 +82,11 @@ impl Session {
         self.opened.distributions.iter().take(count).cloned().collect()
     }
 
-    /// The cells that a judgement needs, in their order.
+    /// The cells that a judgement needs, in their order. Where sets are large, the slots of the first are the baseline's
+    /// before they are those of the cell that is timed, which is therefore not made yet.
     pub(crate) fn crew(&self) -> Vec<Special<'static>> {
         let skipping = Special { skip_kernels: true, ..self.ordinary() };
-        let timed = (!self.options.no_timing).then(Special::default);
+        let timed = (!self.options.no_timing && !self.lanes.large).then(Special::default);
         [self.ordinary(), skipping].into_iter().chain(timed).collect()
     }
 
