@@ -23,7 +23,7 @@ _SMALLEST_FLUSH = 128 << 20
 
 
 @dataclass(frozen=True)
-class Slot:
+class SharedSlot:
     """A file descriptor, the bytes behind it, and how they are given up."""
 
     file: int
@@ -31,26 +31,26 @@ class Slot:
     release: Callable[[], None]
 
 
-MakeSlot = Callable[[int], Slot]
+MakeSlot = Callable[[int], SharedSlot]
 
 
-def device_slot(driver: cuda_driver.Driver, nbytes: int) -> Slot:
+def device_slot(driver: cuda_driver.Driver, nbytes: int) -> SharedSlot:
     file, size = driver.allocate(nbytes)
     try:
         address = driver.map(file, size)
     except cuda_driver.DriverError:
         os.close(file)  # which would keep the memory
         raise
-    return Slot(file, home.device_bytes(address, nbytes), partial(driver.unmap, address, size))
+    return SharedSlot(file, home.device_bytes(address, nbytes), partial(driver.unmap, address, size))
 
 
-def host_slot(nbytes: int) -> Slot:
+def host_slot(nbytes: int) -> SharedSlot:
     file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, nbytes)
     # A cell that made it smaller would end whoever looks at what is gone.
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     # Its mapping ends with the tensor.
-    return Slot(file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8), lambda: None)
+    return SharedSlot(file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8), lambda: None)
 
 
 class Lane:

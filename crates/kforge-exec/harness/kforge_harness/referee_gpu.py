@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import os
@@ -32,15 +33,17 @@ def shelf(tight: bool) -> DeviceShelf:
 
 
 def too_large(reference: Reference | None, error: BaseException) -> str:
-    free, total = torch.cuda.mem_get_info()
-    sizes = ""
+    sizes, left = "", ""
+    with contextlib.suppress(Exception):  # a device that cannot even say it, or a problem that only pretends
+        free, total = torch.cuda.mem_get_info()
+        left = f"; {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free"
     if reference is not None and reference.variants:
         inputs, outputs = reference.input_bytes / _GIB, reference.output_bytes / _GIB
         sizes = (
             f": its inputs take {inputs:.1f} GiB and its outputs {outputs:.1f} GiB, and judging holds several of both"
         )
     return (
-        f"the GPU has not enough memory to judge this problem{sizes}; {free / _GIB:.1f} of {total / _GIB:.1f} GiB are free. "
+        f"the GPU has not enough memory to judge this problem{sizes}{left}. "
         "Make the problem smaller, take a GPU with more memory, or end what else uses this one (nvidia-smi) "
         f"({str(error).splitlines()[0][:200] if str(error) else type(error).__name__})"
     )

@@ -203,10 +203,12 @@ def test_a_set_that_is_made_again_is_the_same(tmp_path: Path) -> None:
             assert torch.equal(inputs, before[0]) and all(map(torch.equal, truths, before[1])), which
 
 
+_OPENING = {"do": "open", "contract": {}, "reduced": False, "fresh": True, "secret": SECRET.hex()}
+
+
 def _opened(folder: Path) -> Any:
     made = referee._Referee(simple(folder, "torch.softmax(x, -1)"))
-    opening = {"do": "open", "contract": {}, "reduced": False, "fresh": True, "secret": SECRET.hex()}
-    made.perform({**opening, "store": str(folder), "session_store": str(folder / "session")}, [])
+    made.perform({**_OPENING, "store": str(folder), "session_store": str(folder / "session")}, [])
     return made
 
 
@@ -235,6 +237,12 @@ def test_a_problem_for_which_the_device_is_too_small_is_told_so(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 << 30, 80 << 30))
     with pytest.raises(ProblemError, match=r"3\.0 of 80\.0 GiB are free.*nvidia-smi.*OUT_OF_MEMORY"):
         made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
+
+
+def test_a_problem_that_only_says_that_memory_is_out_gets_an_answer(tmp_path: Path) -> None:
+    made = referee._Referee(simple(tmp_path, "x", "exec(\"raise RuntimeError('CUDA out of memory')\")"))
+    with pytest.raises(ProblemError, match="not enough memory to judge this problem"):
+        made.perform({**_OPENING, "store": str(tmp_path), "session_store": str(tmp_path / "session")}, [])
 
 
 def test_what_has_no_gradient_leaves_the_outputs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kforge_harness import cuda_driver
-from kforge_harness.lanes import Lane, Slot, host_slot
+from kforge_harness.lanes import Lane, SharedSlot, host_slot
 from kforge_harness.places import OPEN, Plan
 
 PLAN = Plan(input_bytes=768, output_bytes=256, count=3)
@@ -18,7 +18,7 @@ def _lane() -> tuple[Lane, torch.Tensor, torch.Tensor]:
     """A lane, and both slots as its cell sees them."""
     made: list[torch.Tensor] = []
 
-    def slot(nbytes: int) -> Slot:
+    def slot(nbytes: int) -> SharedSlot:
         opened = host_slot(nbytes)
         made.append(torch.from_file(f"/proc/self/fd/{opened.file}", shared=True, size=nbytes, dtype=torch.uint8))
         return opened
@@ -92,12 +92,12 @@ def test_what_cannot_be_made_whole_is_given_back() -> None:
     released: list[int] = []
     opened: list[int] = []
 
-    def slot(nbytes: int) -> Slot:
+    def slot(nbytes: int) -> SharedSlot:
         if opened:
             raise cuda_driver.NoMemory("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY")
         made = host_slot(nbytes)
         opened.append(made.file)
-        return Slot(made.file, made.memory, lambda: released.append(made.file))
+        return SharedSlot(made.file, made.memory, lambda: released.append(made.file))
 
     with pytest.raises(cuda_driver.NoMemory):
         Lane(PLAN, slot)
@@ -109,9 +109,9 @@ def test_what_cannot_be_made_whole_is_given_back() -> None:
 def test_both_slots_are_released_once_their_cell_has_ended() -> None:
     released: list[int] = []
 
-    def slot(nbytes: int) -> Slot:
+    def slot(nbytes: int) -> SharedSlot:
         made = host_slot(nbytes)
-        return Slot(made.file, made.memory, lambda: released.append(made.file))
+        return SharedSlot(made.file, made.memory, lambda: released.append(made.file))
 
     lane = Lane(PLAN, slot)
     lane.release()
