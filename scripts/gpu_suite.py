@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ PROFILED, WITHOUT_COUNTERS = "profiled", "profiled without counters"
 FEWEST_METRICS = 20  # of the 24: a chip may lack some
 GIB = 1 << 30
 MIB = 1 << 20
-# The largest input of KernelBench's first level, on cards of 141 GB; a like share of smaller ones. A set of inputs with its
+# As large as most of KernelBench's first level, on cards of 141 GB; a like share of smaller ones. A set of inputs with its
 # truth, slots and copies for two cells, and what the float64 reference needs meanwhile are some twenty times as much.
 LARGE_SHARE, LARGEST = 23, 6 * GIB
 WAITED_FOR_S = 15  # longer than a call that does not wait takes
@@ -59,7 +59,7 @@ while True:
 @dataclass(frozen=True)
 class Case:
     name: str
-    kind: str  # eval, profile, sanitizer or stranger
+    kind: str  # eval, profile, sanitizer, stranger or crowded
     problem: Path
     candidate: Path
     expected: str
@@ -67,6 +67,7 @@ class Case:
     flags: tuple[str, ...] = ()
     is_cheat: bool = False
     alone: bool = False  # after all others, with nobody beside it
+    beside: Case | None = None  # judged by another kforge at the same time
 
 
 @dataclass
@@ -133,8 +134,9 @@ def plan(root: Path, baselines: str) -> list[Case]:
     return cases
 
 
-def large_case(corpus: Path, folder: Path, card_bytes: int) -> Case:
-    """A problem of the corpus with as many rows as this card bears, written into `folder`."""
+def large_cases(corpus: Path, folder: Path, card_bytes: int) -> list[Case]:
+    """A problem of the corpus with as many rows as this card bears, written into `folder`: alone, and beside a kernel that
+    takes most of the device."""
     problem = corpus / "problems/scale_relu.py"
     share = card_bytes // LARGE_SHARE
     nbytes = min(share - share % (GIB if share >= GIB else 64 * MIB), LARGEST)
@@ -145,7 +147,11 @@ def large_case(corpus: Path, folder: Path, card_bytes: int) -> Case:
     made.write_text(text, encoding="utf-8")
     size = f"{nbytes / GIB:g}_GiB"
     name, candidate = f"large/{size}_in_{size}_out", corpus / "honest/scale_relu_in_one_pass.py"
-    return Case(name, "eval", made, candidate, "correct", flags=QUICK, alone=True)
+    large = Case(name, "eval", made, candidate, "correct", flags=QUICK, alone=True)
+    other = replace(large, name="crowded/large_problem")
+    greedy = corpus / "crowded/takes_most_of_the_device.py"
+    name = f"crowded/{greedy.stem}"
+    return [large, Case(name, "crowded", problem, greedy, "correct", flags=QUICK, alone=True, beside=other)]
 
 
 def _from_header(candidate: Path, problem_of: Any, group: str) -> Iterable[Case]:
@@ -217,6 +223,10 @@ def run_group(kforge: str, cases: Sequence[Case], timeout: float) -> list[Row]:
     first = cases[0]
     if first.kind == "eval":
         return run_eval(kforge, cases, timeout)
+    if first.beside is not None:
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(run_eval, kforge, [first.beside], timeout)
+            return run_eval(kforge, cases, timeout) + other.result()
     return run_stranger(kforge, first, timeout) if first.kind == "stranger" else [run_profile(kforge, first, timeout)]
 
 
@@ -408,7 +418,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if has_gpu():
             if memory := card_bytes():
-                cases.append(large_case(ROOT / "corpus/gpu", Path(folder), memory))
+                cases += large_cases(ROOT / "corpus/gpu", Path(folder), memory)
             return judge_all([case for case in cases if re.search(args.only, case.name)], args)
     chosen = sum(1 for case in cases if re.search(args.only, case.name))
     print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")
@@ -438,7 +448,7 @@ def judge_all(cases: list[Case], args: argparse.Namespace) -> int:
         if args.json:  # after each group, so that nothing is lost when this is ended from outside
             Path(args.json).write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
     order = {case.name: number for number, case in enumerate(cases)}
-    rows.sort(key=lambda row: order[row.name])
+    rows.sort(key=lambda row: order.get(row.name, len(order)))
     print(table(rows))
     passed = sum(row.passed for row in rows)
     print(f"\n{passed} passed, {len(rows) - passed} failed")

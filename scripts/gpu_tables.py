@@ -22,6 +22,7 @@ PARTS = {
     "watchdog": "a kernel that never ends, and the next candidate after it",
     "stranger": "beside a process that is not kforge's: named, and waited for",
     "large": "gigabytes of inputs and outputs",
+    "crowded": "the same and a kernel that takes most of the device, at the same time",
 }
 KERNELS = {"nvidia_cuda": "CUDA", "nvidia_triton": "Triton", "nvidia_cute": "CuTe DSL", "load_inline": "load_inline"}
 IN_A_ROW = re.compile(r": ([\d.]+) us each from outside, the baseline ([\d.]+) us; the clock resolves ([\d.]+) us")

@@ -199,7 +199,8 @@ def test_a_large_problem_is_as_large_as_the_card_bears(tmp_path: Path) -> None:
         (8192, "0.3125_GiB"),
         (1 << 20, "6_GiB"),
     ):
-        case = suite.large_case(corpus, tmp_path, card_mib << 20)
+        case, crowded = suite.large_cases(corpus, tmp_path, card_mib << 20)
+        assert crowded.alone and crowded.beside is not None and crowded.beside.problem == case.problem
         assert case.name == f"large/{name}_in_{name}_out" and case.alone
         text = case.problem.read_text(encoding="utf-8")
         rows, cols = (int(re.findall(rf"(?m)^{size} = (\d+)$", text)[0]) for size in ("rows", "cols"))
@@ -246,7 +247,10 @@ def test_tables_say_what_the_suite_wrote() -> None:
     line = "| cheats, with the source rules on: 2 refused by a rule, 1 by the judge | 4 | 3 |"
     assert line in tables.parts([ruled, ruled, judged, failed])
     assert "1 by the judge, 1 in vain | 3 | 3 |" in tables.parts([ruled, judged, in_vain])
-    assert set(tables.PARTS) >= {case.name.split("/")[0] for case in suite.plan(suite.ROOT, "auto")} | {"large"}
+    assert set(tables.PARTS) >= {case.name.split("/")[0] for case in suite.plan(suite.ROOT, "auto")} | {
+        "large",
+        "crowded",
+    }
     assert tables.endings([refused]).splitlines()[-1] == "| `mismatch/numeric` | 1 |"
     line = "| softmax | CUDA | 1.30 (1.25 to 1.35), provisional | eager | 74.1 |  | 97.8 | 72.7 | 3.1 |"
     assert tables.examples(rows).splitlines()[2:] == [line]

@@ -8,6 +8,9 @@ pub enum ExecError {
     /// The problem cannot be judged.
     #[error("{0}")]
     Problem(String),
+    /// The device has not enough memory for it.
+    #[error("{0}")]
+    NoRoom(String),
     /// A compiler that the candidate needs is not on this machine.
     #[error("the candidate cannot be built on this machine, which says nothing about it: {0}")]
     Toolchain(String),

@@ -4,6 +4,8 @@ use crate::error::{ExecError, Result};
 use include_dir::{Dir, include_dir};
 use std::{
     collections::BTreeMap,
+    io::Write,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -19,16 +21,21 @@ pub(crate) fn unpack(cache: &Path) -> Result<PathBuf> {
     }
     for (path, text) in files {
         let target = folder.join(path);
-        if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent).map_err(ExecError::io(format!("cannot create {}", parent.display())))?;
-        }
-        // Another process may be unpacking the same content: rename makes each file whole at once.
-        let temporary = target.with_extension(format!("tmp{}", std::process::id()));
-        std::fs::write(&temporary, text).map_err(ExecError::io(format!("cannot write {}", temporary.display())))?;
-        std::fs::rename(&temporary, &target).map_err(ExecError::io(format!("cannot write {}", target.display())))?;
+        let parent = target.parent().unwrap_or(&folder);
+        std::fs::create_dir_all(parent).map_err(ExecError::io(format!("cannot create {}", parent.display())))?;
+        // Others may be unpacking the same content, threads of this process among them: rename makes each file whole at once.
+        write_whole(parent, &target, text).map_err(ExecError::io(format!("cannot write {}", target.display())))?;
     }
     std::fs::write(folder.join("complete"), "").map_err(ExecError::io("cannot finish unpacking the harness"))?;
     Ok(folder)
+}
+
+fn write_whole(folder: &Path, target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // Candidates' processes, which have no rights, read it too.
+    let readable = std::fs::Permissions::from_mode(0o644);
+    let mut temporary = tempfile::Builder::new().permissions(readable).tempfile_in(folder)?;
+    temporary.write_all(bytes)?;
+    temporary.persist(target).map(|_| ()).map_err(|failed| failed.error)
 }
 
 /// What candidates build and launch kernels with: the modules of a package that stands alone, by their names.
@@ -68,6 +75,18 @@ mod tests {
         assert!(first.join("kforge_rt/__init__.py").exists());
         assert!(!first.join("tests").exists());
         assert_eq!(unpack(cache.path()).unwrap(), first);
+    }
+
+    #[test]
+    fn several_threads_may_unpack_at_once() {
+        let cache = tempfile::tempdir().unwrap();
+        let unpacked = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| unpack(cache.path()))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(unpacked.iter().all(|folder| *folder == unpacked[0]));
+        let left: Vec<_> = std::fs::read_dir(unpacked[0].join("kforge_harness")).unwrap().flatten().collect();
+        assert!(left.iter().all(|file| file.path().extension().is_some_and(|extension| extension == "py")), "{left:?}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod process;
 mod profile;
 pub mod python;
 mod referee;
+mod room;
 mod sandbox;
 mod seccomp;
 mod slots;

@@ -109,18 +109,42 @@ pub(crate) struct Referee {
     limit_s: u64,
 }
 
-impl Referee {
-    pub(crate) fn open(zygote: &mut Zygote, request: &OpenRequest<'_>) -> Result<(Self, Opened)> {
+/// A referee that has read the problem, and nothing of it has been computed.
+pub(crate) struct Loaded {
+    channel: Channel,
+    contract: Contract,
+}
+
+impl Loaded {
+    /// The share of the device's memory that judging the problem holds at its worst, by a look at its sizes.
+    pub(crate) fn needed_share(&mut self, limit_s: u64) -> Result<f64> {
         #[derive(Deserialize)]
-        struct Loaded {
+        struct Look {
+            needed_bytes: f64,
+            memory_bytes: f64,
+        }
+        let look: Look =
+            ask(&mut self.channel, &json!({"do": "look"}), &[], limit_s, "looking at the problem's sizes")?;
+        Ok(look.needed_bytes / look.memory_bytes.max(1.0))
+    }
+}
+
+impl Referee {
+    pub(crate) fn load(zygote: &mut Zygote, request: &OpenRequest<'_>) -> Result<Loaded> {
+        #[derive(Deserialize)]
+        struct Declared {
             contract: Value,
         }
         let mut channel = zygote.fork_referee(request.threads, request.place)?;
         let load = json!({"do": "load", "path": request.path});
-        let loaded: Loaded = ask(&mut channel, &load, &[], request.limit_s, "loading the problem")?;
-        let declared = Contract::from_json(&loaded.contract.to_string())
+        let declared: Declared = ask(&mut channel, &load, &[], request.limit_s, "loading the problem")?;
+        let declared = Contract::from_json(&declared.contract.to_string())
             .map_err(|error| ExecError::Problem(format!("{error}; its keys are described in `kforge eval --help`")))?;
-        let contract = request.contract.clone().over(declared);
+        Ok(Loaded { channel, contract: request.contract.clone().over(declared) })
+    }
+
+    pub(crate) fn open(loaded: Loaded, request: &OpenRequest<'_>) -> Result<(Self, Opened)> {
+        let Loaded { mut channel, contract } = loaded;
         let session_store = session_folder(request.store)?;
         let mut secret = [0; 32];
         crate::cell::fill_random(&mut secret)?;
@@ -339,7 +363,8 @@ fn ask<T: DeserializeOwned>(
     channel.send(message, fds)?;
     let ended = |_| {
         ExecError::Problem(format!(
-            "{what}: the process that runs the reference ended; does the problem crash or call exit?"
+            "{what}: the process that runs the reference ended; does the problem crash or call exit, or is the machine out \
+             of memory or disk space?"
         ))
     };
     let answer: Value = channel.receive(soon(limit_s)).map_err(ended)?.ok_or_else(|| {
@@ -352,7 +377,8 @@ fn ask<T: DeserializeOwned>(
 
 fn understood<T: DeserializeOwned>(answer: Value) -> Result<T> {
     if let Some(text) = answer.get("problem_error").and_then(Value::as_str) {
-        return Err(ExecError::Problem(text.to_owned()));
+        let of_memory = answer.get("no_room").and_then(Value::as_bool).unwrap_or_default();
+        return Err(if of_memory { ExecError::NoRoom } else { ExecError::Problem }(text.to_owned()));
     }
     if let Some(text) = answer.get("internal_error").and_then(Value::as_str) {
         return Err(ExecError::harness(text));

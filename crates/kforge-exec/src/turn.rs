@@ -103,7 +103,8 @@ impl Turn {
     }
 }
 
-fn open(what: &str) -> Result<File> {
+/// A file that all kforge processes on this machine know, to be locked.
+pub(crate) fn open(what: &str) -> Result<File> {
     let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
     // Another user's file can be locked as well: reading is enough.

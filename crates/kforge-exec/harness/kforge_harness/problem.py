@@ -23,6 +23,10 @@ class ProblemError(Exception):
     """The problem cannot be judged; the text says why and what to do."""
 
 
+class TooLarge(ProblemError):
+    """The device has not enough memory for it, or not now."""
+
+
 class Problem:
     """A problem file; `module` makes fresh instances of it with other sizes."""
 

@@ -1,6 +1,6 @@
 """The trusted process that loads the problem: inputs, weights, truth, comparison. It never sees a candidate.
 
-kforge asks over a trusted channel: `open` a problem, make a `set` of inputs, `compare` an output. Everything made is
+kforge asks over a trusted channel: `look` at a problem's sizes, `open` it, make a `set` of inputs, `compare` an output. Everything made is
 kept in the problem's store, keyed by its content, so that the next evaluation maps it from disk.
 """
 
@@ -21,7 +21,7 @@ import torch
 from . import home, intake, referee_gpu, wire
 from .compare import compare
 from .errors import pieces, rms_of
-from .problem import Problem, ProblemError
+from .problem import Problem, ProblemError, TooLarge
 from .sets import Reference
 from .store import Store
 from .truth import Band
@@ -50,11 +50,11 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
             else:
                 answer, passed = referee.perform(request, attached)
         except ProblemError as error:
-            answer = {"problem_error": str(error)}
+            answer = {"problem_error": str(error), "no_room": isinstance(error, TooLarge)}
         except Exception as error:
             traceback.print_exc()
             if home.is_no_memory(error):
-                answer = {"problem_error": referee_gpu.too_large(None, error)}
+                answer = {"problem_error": referee_gpu.too_large(None, error), "no_room": True}
             else:
                 answer = {"internal_error": f"{type(error).__name__}: {error}"}
         wire.send_json(channel, answer, passed)
@@ -89,7 +89,7 @@ class _Referee:
         except Exception as error:
             if not home.is_no_memory(error):
                 raise
-            raise ProblemError(referee_gpu.too_large(self.reference, error)) from None
+            raise TooLarge(referee_gpu.too_large(self.reference, error)) from None
 
     def _perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
         if self.desk is not None and request["do"] in referee_gpu.WORDS:
@@ -101,6 +101,8 @@ class _Referee:
         return answer, []
 
     def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        if request["do"] == "look":
+            return referee_gpu.look(self.problem)
         if request["do"] == "open":
             return self._open(request)
         reference = self._opened()

@@ -15,6 +15,7 @@ import torch
 from . import cuda_driver, floor, home
 from .lanes import Flush, Lane, MakeSlot, device_slot, host_slot
 from .places import Plan
+from .problem import Problem, construct, draw_inputs, forward
 from .sets import Reference
 from .shelf import DeviceShelf
 
@@ -22,6 +23,7 @@ _SHELF_SHARE = 0.2  # of the device's memory, for sets that are kept at hand
 _LANE_SHARE = 0.05  # for the places of one lane; some four of them are there at once
 _MOST_PLACES = 16
 _GIB = 1 << 30
+_CONTEXTS = 2 * _GIB  # the driver's own, in each process
 
 WORDS = frozenset(
     {"lane", "lay", "shut", "reveal", "export", "take", "unchanged", "still_there", "wipe", "alive", "device"}
@@ -30,6 +32,39 @@ WORDS = frozenset(
 
 def shelf(tight: bool) -> DeviceShelf:
     return DeviceShelf(0 if tight else int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
+
+
+def look(problem: Problem) -> dict[str, int]:
+    """What judging a problem holds of the device at its worst, so that those beside it leave that much."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    try:
+        needed = _needed(problem)
+    except Exception as error:
+        # Where not even a call fits beside others, it needs all; whatever else is wrong is told when it is opened.
+        needed = total if home.is_no_memory(error) else 0
+    home.give_back_all()
+    return {"needed_bytes": min(needed, total), "memory_bytes": total}
+
+
+def _needed(problem: Problem) -> int:
+    drawn = draw_inputs(problem.module, 0)
+    model = construct(problem.module, 0)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    _, outputs = forward(model, drawn, pristine=False)
+    peak = torch.cuda.max_memory_allocated()
+    taken, given = _nbytes(drawn.tensors), _nbytes(outputs)
+    return _room_for(taken, given, weights=before - taken, between=peak - before - taken - given)
+
+
+def _room_for(inputs: int, outputs: int, weights: int, between: int) -> int:
+    """A set with its truth, slots and a copy for two cells, what both allocate, and the reference in float64. By count;
+    a problem with 6 GiB of inputs and as much of outputs was seen to take 99 (docs/gpu.md)."""
+    return _CONTEXTS + 7 * inputs + 9 * outputs + 4 * max(between, 0) + 5 * max(weights, 0)
+
+
+def _nbytes(tensors: list[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def too_large(reference: Reference | None, error: BaseException) -> str:

@@ -11,7 +11,7 @@ import torch
 from support import SECRET, reference_of, simple
 from torch import nn
 
-from kforge_harness import cuda_driver, doubled, failure, floor, intake, layout, referee, truth
+from kforge_harness import cuda_driver, doubled, failure, floor, intake, layout, referee, referee_gpu, truth
 from kforge_harness.problem import Drawn, ProblemError
 from kforge_harness.sets import OWN, SLICE, UNSEEN, Reference
 from kforge_harness.shelf import DeviceShelf
@@ -243,6 +243,48 @@ def test_a_problem_for_which_the_device_is_too_small_is_told_so(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 << 30, 80 << 30))
     with pytest.raises(ProblemError, match=r"3\.0 of 80\.0 GiB are free.*nvidia-smi.*OUT_OF_MEMORY"):
         made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
+
+
+class _Card:
+    """Memory of a device that counts what a forward pass would take there."""
+
+    total_memory = 100 << 30
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, allocated: list[int], peak: int) -> None:
+        for name, answer in {
+            "get_device_properties": lambda _: self,
+            "memory_allocated": lambda: allocated.pop(),
+            "reset_peak_memory_stats": lambda: None,
+            "max_memory_allocated": lambda: peak,
+            "empty_cache": lambda: None,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+
+
+def test_what_judging_needs_is_told_by_the_sizes_of_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = simple(tmp_path, "torch.relu(x)")
+    taken = given = 8 * 16 * 4
+    _Card(monkeypatch, allocated=[taken + 1000], peak=taken + 1000 + taken + given + 50)
+    found = referee_gpu.look(problem)
+    assert found == {
+        "needed_bytes": (2 << 30) + 7 * taken + 9 * given + 4 * 50 + 5 * 1000,
+        "memory_bytes": 100 << 30,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raised", "needed"), [(cuda_driver.NoMemory("full"), 100 << 30), (ValueError("of the problem's own"), 0)]
+)
+def test_a_call_that_does_not_fit_beside_others_needs_the_whole_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, needed: int
+) -> None:
+    _Card(monkeypatch, allocated=[0], peak=0)
+
+    def fails(*_: Any) -> Drawn:
+        raise raised
+
+    monkeypatch.setattr(referee_gpu, "draw_inputs", fails)
+    assert referee_gpu.look(simple(tmp_path, "torch.relu(x)"))["needed_bytes"] == needed
 
 
 def test_a_problem_that_only_says_that_memory_is_out_gets_an_answer(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ use crate::{
     evict::Evictor,
     machine,
     nvidia::Watch,
-    referee::{OpenRequest, Opened, Referee},
+    referee::{Loaded, OpenRequest, Opened, Referee},
+    room::{Room, WHOLE},
     sandbox::{Folders, Limits, Sandbox},
     turn::Turn,
     zygote::Zygote,
@@ -55,6 +56,9 @@ pub enum BaselineChoice {
     /// Eager only: quick, and named as such.
     Eager,
 }
+
+/// How long the whole of a device is waited for.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How candidates are judged.
 #[derive(Debug, Clone)]
@@ -134,11 +138,40 @@ pub struct Session {
     pub(crate) versions: Versions,
     pub(crate) profiles: crate::profile::Memory,
     stages: Vec<(&'static str, f64)>,
+    /// What other sessions on the GPU leave to this one. Given back last, when all processes have been ended.
+    room: Option<Room>,
 }
 
 impl Session {
-    /// Starts Python, loads and examines the problem.
+    /// Starts Python, loads and examines the problem. On a GPU that others use as well it waits until there is room.
     pub fn open(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Self> {
+        let mut room = None;
+        match Self::open_in(&mut room, options.clone(), problem, observer) {
+            Err(ExecError::NoRoom(text)) if has_company(room.as_ref())? => {
+                drop(room);
+                Self::open_alone(options, problem, observer)?.ok_or(ExecError::NoRoom(text))
+            }
+            opened => opened,
+        }
+    }
+
+    /// The same with nobody else of ours on the GPU; nothing where that cannot be had within ten minutes.
+    pub fn open_alone(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Option<Self>> {
+        let Place::Gpu { name } = &options.place else { return Self::open(options, problem, observer).map(Some) };
+        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), || observer.stage(gpu::NO_ROOM))?;
+        if room.is_none() {
+            return Ok(None);
+        }
+        Self::open_in(&mut room, options, problem, observer).map(Some)
+    }
+
+    /// Whether others may have left too little of the GPU's memory to this session.
+    pub fn has_company(&self) -> Result<bool> {
+        has_company(self.room.as_ref())
+    }
+
+    /// Reserves as much as the problem seems to need, unless `room` is there already.
+    fn open_in(room: &mut Option<Room>, options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Self> {
         let begun = Instant::now();
         observer.stage("starting Python with torch");
         let problem_source = std::fs::read_to_string(problem)
@@ -172,13 +205,19 @@ impl Session {
             limit_s: options.problem_timeout.as_secs(),
             place: &options.place,
         };
+        let mut loaded = Referee::load(&mut zygote, &request)?;
         // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
         let turn = match &options.place {
-            Place::Gpu { name } => Some(Turn::share(name, || observer.stage(gpu::WAITING))?),
+            Place::Gpu { name } => {
+                if room.is_none() {
+                    *room = reserve(name, &mut loaded, &options, observer)?;
+                }
+                Some(Turn::share(name, || observer.stage(gpu::WAITING))?)
+            }
             _ => None,
         };
         let waited = begun.elapsed().as_secs_f64() - started;
-        let (mut referee, opened) = Referee::open(&mut zygote, &request)?;
+        let (mut referee, opened) = Referee::open(loaded, &request)?;
         let gpu = match options.place {
             Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
             _ => None,
@@ -230,6 +269,7 @@ impl Session {
             versions,
             profiles: crate::profile::Memory::default(),
             stages,
+            room: room.take(),
         })
     }
 
@@ -366,7 +406,8 @@ impl Session {
             limit_s: self.options.problem_timeout.as_secs(),
             place: &self.options.place,
         };
-        Referee::open(&mut self.zygote, &request)
+        let loaded = Referee::load(&mut self.zygote, &request)?;
+        Referee::open(loaded, &request)
     }
 
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
@@ -390,6 +431,18 @@ impl Session {
         let usual = Duration::from_secs_f64(self.baselines.slowest_us().unwrap_or(0.0) * 200.0 / 1e6);
         usual.clamp(Duration::from_secs(20).min(self.options.timeout), self.options.timeout)
     }
+}
+
+/// What the problem needs of the device, by a look at it in a turn of its own: whoever waits for room holds no turn.
+fn reserve(name: &str, loaded: &mut Loaded, options: &EvalOptions, observer: &dyn Observer) -> Result<Option<Room>> {
+    let turn = Turn::share(name, || observer.stage(gpu::WAITING))?;
+    let share = loaded.needed_share(options.problem_timeout.as_secs())?;
+    drop(turn);
+    Room::reserve(name, share, None, || observer.stage(gpu::NO_ROOM))
+}
+
+fn has_company(room: Option<&Room>) -> Result<bool> {
+    room.map_or(Ok(false), Room::has_company)
 }
 
 /// The CPU, with a word on the device that is not here.

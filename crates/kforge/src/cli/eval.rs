@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     config,
-    driver::evaluator::Evaluator,
+    driver::evaluator::{Evaluator, LiveEvaluator},
     executor::RemoteEvaluator,
     job::{Here, JobOptions, exchange::Submitted},
     refusal::{Refused, guardrail},
@@ -18,7 +18,7 @@ use crate::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use kforge_exec::{
-    CacheDirs, Session, machine,
+    CacheDirs, machine,
     python::{self, PythonRequest},
 };
 use kforge_types::{
@@ -157,7 +157,7 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
     let candidates: Vec<Candidate> = files.into_iter().map(|(name, bytes)| inspect(&rules, name, bytes)).collect();
     let options = options(args, target)?;
     let mut judges = match args.executor.remote(&args.problem, options.clone(), args.python.as_deref())? {
-        None => Judges::Here { options, session: None },
+        None => Judges::Here { options, evaluator: None },
         Some(remote) => Judges::There(Box::new(remote)),
     };
     if let Judges::There(remote) = &mut judges {
@@ -190,7 +190,7 @@ pub(crate) fn eval(args: &EvalArgs, printer: &Printer) -> anyhow::Result<u8> {
 
 /// Who judges.
 enum Judges {
-    Here { options: JobOptions, session: Option<Box<Session>> },
+    Here { options: JobOptions, evaluator: Option<Box<LiveEvaluator>> },
     There(Box<RemoteEvaluator>),
 }
 
@@ -203,13 +203,13 @@ impl Judges {
         printer: &Printer,
     ) -> anyhow::Result<EvalResult> {
         match self {
-            Self::Here { options, session } => {
-                if session.is_none() {
+            Self::Here { options, evaluator } => {
+                if evaluator.is_none() {
                     let options = options.here(&here(args.python.clone(), args.device, printer)?)?;
-                    *session = Some(Box::new(Session::open(options, &args.problem, printer)?));
+                    *evaluator = Some(Box::new(LiveEvaluator::new(options, args.problem.clone())));
                 }
-                let session = session.as_mut().context("no session")?;
-                Ok(session.judge(&candidate.name, source, printer)?)
+                let evaluator = evaluator.as_mut().context("no evaluator")?;
+                evaluator.judge(&candidate.name, source, printer)
             }
             Self::There(remote) => {
                 let mut result = remote.judge(&file_name(Path::new(&candidate.name)), source, printer)?;

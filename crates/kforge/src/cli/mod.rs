@@ -105,7 +105,9 @@ pub(crate) fn run() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     use kforge_exec::{ExecError, python::PythonError};
     match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => return USAGE,
+        Some(ExecError::Problem(_) | ExecError::NoRoom(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => {
+            return USAGE;
+        }
         Some(_) => return OWN_FAILURE,
         None => {}
     }

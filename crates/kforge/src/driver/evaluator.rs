@@ -1,8 +1,10 @@
 //! Who judges: the real evaluator, opened when the first candidate is there.
 
 use kforge_exec::{EvalOptions, ExecError, Observer, ProfileOptions, Session};
-use kforge_types::{Check, EvalResult, Profile, SANITIZER, SanitizerReport, State};
+use kforge_types::{Check, EvalResult, Kind, Profile, SANITIZER, SanitizerReport, State};
 use std::path::PathBuf;
+
+const STAYED: &str = "; other kforge sessions held a part of the device's memory all the while";
 
 /// Verdicts, times and profiles. `Err` means that our machinery failed, never that a kernel is bad.
 pub(crate) trait Evaluator {
@@ -44,12 +46,45 @@ impl LiveEvaluator {
         }
         self.session.as_mut().ok_or_else(|| anyhow::anyhow!("no session"))
     }
+
+    /// Whether there was no memory while others had some of it: nobody knows whose fault that is.
+    fn was_crowded(&self, judged: &Result<EvalResult, ExecError>) -> Result<bool, ExecError> {
+        let no_memory = match judged {
+            Ok(result) => result.kind == Some(Kind::OutOfMemory),
+            Err(error) => matches!(error, ExecError::NoRoom(_)),
+        };
+        match &self.session {
+            Some(session) if no_memory => session.has_company(),
+            _ => Ok(false),
+        }
+    }
+
+    /// Once more with the whole device, which is held for this candidate only. What was said before stands where others
+    /// stay on it.
+    fn judge_alone(
+        &mut self,
+        name: &str,
+        source: &str,
+        observer: &dyn Observer,
+        before: Result<EvalResult, ExecError>,
+    ) -> anyhow::Result<EvalResult> {
+        self.session = None;
+        if let Some(mut session) = Session::open_alone(self.options.clone(), &self.problem, observer)? {
+            return Ok(session.judge(name, source, observer)?);
+        }
+        let mut result = before?;
+        result.reason.push_str(STAYED);
+        Ok(result)
+    }
 }
 
 impl Evaluator for LiveEvaluator {
     /// A session that failed is thrown away, and the candidate judged in a new one: once.
     fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
         let first = self.session(observer)?.judge(name, source, observer);
+        if self.was_crowded(&first)? {
+            return self.judge_alone(name, source, observer, first);
+        }
         match first {
             Ok(result) => Ok(result),
             Err(error) if stays(&error) => Err(error.into()),
@@ -98,6 +133,7 @@ impl Evaluator for LiveEvaluator {
 fn stays(error: &ExecError) -> bool {
     match error {
         ExecError::Problem(_)
+        | ExecError::NoRoom(_)
         | ExecError::Toolchain(_)
         | ExecError::Sandbox(_)
         | ExecError::Busy(_)
@@ -124,7 +160,7 @@ fn gate(result: &mut EvalResult, report: &SanitizerReport) {
 mod tests {
     use super::*;
     use crate::driver::scripted::verdict;
-    use kforge_types::{Kind, SanitizerTool};
+    use kforge_types::SanitizerTool;
 
     #[test]
     fn a_winner_with_bad_accesses_goes_back_and_an_advisory_finding_is_only_noted() {

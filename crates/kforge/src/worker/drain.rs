@@ -16,6 +16,8 @@ use std::{
 
 /// How often an empty folder is looked at.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long a warm session waits for another job: it holds memory of the device that others may need.
+const WARM: Duration = Duration::from_mins(1);
 
 /// One job that was done.
 pub(crate) struct Finished<'a> {
@@ -104,16 +106,21 @@ impl<'a> Drain<'a> {
     ) -> anyhow::Result<()> {
         let begun = Instant::now();
         let time_left = || limit.is_none_or(|limit| begun.elapsed() < limit);
+        let mut worked = Instant::now();
         while time_left() {
             if let Some(why) = self.performer.out_of_use() {
                 self.report.out_of_use.insert(why);
                 break;
             }
             if self.one(finished)? {
+                worked = Instant::now();
                 continue;
             }
             if !watch {
                 break;
+            }
+            if worked.elapsed() > WARM {
+                self.performer.rest();
             }
             self.observer.stage("waiting for jobs");
             std::thread::sleep(PAUSE);

@@ -30,6 +30,9 @@ pub(crate) trait Performer {
     fn perform(&mut self, packed: &Packed, observer: &dyn Observer) -> (JobResult, Vec<Content>);
     fn name(&self) -> &str;
 
+    /// Nothing to do for a while: what is held for a next job of the same kind goes back to the machine.
+    fn rest(&mut self) {}
+
     /// Why no further job may come here.
     fn out_of_use(&self) -> Option<String> {
         None
@@ -126,6 +129,10 @@ impl Performer for Worker {
         &self.name
     }
 
+    fn rest(&mut self) {
+        self.open = None;
+    }
+
     fn out_of_use(&self) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -148,7 +155,9 @@ impl Observer for Logged<'_> {
 
 fn failed(error: &anyhow::Error) -> Outcome {
     let class = match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => Failure::Input,
+        Some(ExecError::Problem(_) | ExecError::NoRoom(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => {
+            Failure::Input
+        }
         _ if error.is::<GaveUp>() => Failure::GaveUp,
         _ => Failure::Machinery,
     };
