@@ -4,7 +4,10 @@
 //! a session may hold at its worst is the referee's estimate, so a session that finds no memory all the same, and is not
 //! alone, is tried again with the whole device.
 
-use crate::{error::Result, turn};
+use crate::{
+    error::{ExecError, Result},
+    turn,
+};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::File,
@@ -24,8 +27,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Reserves a share of the device's memory. Nothing where others hold too much of it until `patience` is over;
-    /// `waiting` is called once if it cannot be had at once.
+    /// Reserves a share of the device's memory, in the order of asking. Nothing where others hold too much of it until
+    /// `patience` is over, counted from when it is our turn to take; `waiting` is called once if it cannot be had at once.
     ///
     /// Nobody may hold a turn here: those who hold room may be waiting for that turn.
     pub(crate) fn reserve(
@@ -34,26 +37,27 @@ impl Room {
         patience: Option<Duration>,
         waiting: impl FnOnce(),
     ) -> Result<Option<Self>> {
-        let begun = Instant::now();
         let mut waiting = Some(waiting);
+        let mut tell_once = || waiting.take().into_iter().for_each(|tell| tell());
         let wanted = (share * PARTS as f64).ceil().clamp(1.0, PARTS as f64) as usize;
+        // Whoever is at its head is the only one that takes parts: a large session is not overtaken by small ones.
         let queue = turn::open(&format!("{device} room"))?;
-        let (mut first, mut room) = (false, Self { device: device.to_owned(), parts: Vec::new() });
+        if flock(&queue, FlockOperation::NonBlockingLockExclusive).is_err() {
+            tell_once();
+            flock(&queue, FlockOperation::LockExclusive)
+                .map_err(|error| ExecError::Io { what: "cannot wait for room".to_owned(), cause: error.into() })?;
+        }
+        let begun = Instant::now();
+        let mut room = Self { device: device.to_owned(), parts: Vec::new() };
         loop {
-            // Whoever waits for parts is the only one that takes any: a large session is not overtaken for ever.
-            first = first || flock(&queue, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if first {
-                room.take_free(wanted)?;
-            }
+            room.take_free(wanted)?;
             if room.parts.len() == wanted {
                 return Ok(Some(room));
             }
             if patience.is_some_and(|patience| begun.elapsed() > patience) {
                 return Ok(None);
             }
-            if let Some(tell) = waiting.take() {
-                tell();
-            }
+            tell_once();
             std::thread::sleep(PAUSE);
         }
     }
@@ -84,7 +88,10 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
@@ -131,17 +138,26 @@ mod tests {
     fn a_large_one_that_waits_is_not_overtaken() {
         let device = Device::new("queue");
         let first = device.at_once(0.5).unwrap();
-        let told = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let large =
-                scope.spawn(|| Room::reserve(&device.0, WHOLE, None, || told.store(true, Ordering::SeqCst)).unwrap());
-            while !told.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(5));
+        let (told, had) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let reserve = |share: f64| {
+            let room = Room::reserve(&device.0, share, None, || _ = told.fetch_add(1, Ordering::SeqCst)).unwrap();
+            had.lock().unwrap().push(share);
+            drop(room);
+        };
+        let until_told = |count: usize| {
+            while told.load(Ordering::SeqCst) < count {
+                std::thread::sleep(Duration::from_millis(1));
             }
-            assert!(device.at_once(0.1).is_none(), "half of it is free, for the one that waits");
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| reserve(WHOLE));
+            until_told(1);
+            scope.spawn(|| reserve(0.1));
+            until_told(2);
+            std::thread::sleep(2 * PAUSE);
+            assert!(had.lock().unwrap().is_empty(), "half of it is free, for the one that came first");
             drop(first);
-            assert!(large.join().unwrap().is_some());
         });
-        assert!(device.at_once(0.1).is_some());
+        assert_eq!(had.into_inner().unwrap(), [WHOLE, 0.1]);
     }
 }
