@@ -10,6 +10,7 @@ Prints a markdown table of what was published and of whatever did not end as exp
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import subprocess
@@ -104,34 +105,45 @@ def gpu_target(text: str) -> str | None:
     return None
 
 
-def submit(kforge: str, cases: list[Case], exchange: Path, flags: list[str]) -> dict[str, Case]:
-    """Cases by the names of their jobs."""
-    jobs = {}
+def submit(kforge: str, cases: list[Case], exchange: Path, flags: list[str]) -> tuple[dict[str, Case], list[Row]]:
+    """Cases by the names of their jobs, and those that need no worker: a rule on the source has refused them."""
+    jobs: dict[str, Case] = {}
+    refused = []
     for case in cases:
-        command = [kforge, "eval", str(case.problem), str(case.candidate), "--target", case.target, *flags]
+        command = [kforge, "eval", str(case.problem), str(case.candidate), "--target", case.target, "--json", *flags]
         code, out, errors = gpu_suite.run([*command, "--executor", f"exchange:{exchange}", "--submit"], 60)
-        if code == 0:
-            jobs[out.split()[-1]] = case
+        if code != 0:
+            refused.append(Row(case.name, False, f"not submitted: {errors.strip()[-300:]}", 0.0, case.published, {}))
+        elif (job := json.loads(out)["job"]) is None:
+            refused.append(Row(case.name, case.expected != "correct", "refused by a rule", 0.0, case.published, {}))
         else:
-            print(f"{case.name} was not submitted: {errors.strip()[-300:]}", file=sys.stderr)
-    return jobs
+            assert job not in jobs, f"{case.name} and {jobs[job].name} are the same"
+            jobs[job] = case
+    return jobs, refused
 
 
 def drain(kforge: str, exchange: Path, jobs: dict[str, Case], at_once: int, limit_s: float) -> Iterator[Row]:
     """As they are answered: what was judged is not lost when the rest is cut off."""
     command = [kforge, "worker", "drain", str(exchange), "--json", "--jobs", str(at_once), "--limit", str(int(limit_s))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
+    ):
         assert child.stdout is not None
         for line in child.stdout:
             told = json.loads(line)
-            if told.get("job") not in jobs:
-                continue
-            case = jobs[told["job"]]
-            result = exchange / "done" / told["job"] / "out/result.json"
-            answer = json.loads(result.read_text())["outcome"].get("result", {}) if result.exists() else {}
-            state = answer.get("state")
-            passed = (state == "correct") == (case.expected == "correct") and state is not None
-            yield Row(case.name, passed, told["summary"], told["seconds"], case.published, answer)
+            if told.get("job") in jobs:
+                yield answered(jobs[told["job"]], told, exchange / "done" / told["job"] / "out/result.json")
+        if child.wait() != 0:
+            errors.seek(0)
+            print(f"the worker ended with {child.returncode}: {errors.read()[-2000:]}", file=sys.stderr)
+
+
+def answered(case: Case, told: dict[str, Any], result: Path) -> Row:
+    answer = json.loads(result.read_text())["outcome"].get("result", {}) if result.exists() else {}
+    state = answer.get("state")
+    passed = state is not None and (state == "correct") == (case.expected == "correct")
+    return Row(case.name, passed, told["summary"], told["seconds"], case.published, answer)
 
 
 def main() -> int:
@@ -164,10 +176,10 @@ def main() -> int:
         if not gpu_suite.has_cute(args.kforge):
             cases = [case for case in cases if case.target != "nvidia/cute"]
         cases = [case for case in cases if re.search(args.only, case.name)]
-        jobs = submit(args.kforge, cases, exchange, ["--baselines", "eager", "--time-budget", "0.4"])
+        jobs, refused = submit(args.kforge, cases, exchange, ["--baselines", "eager", "--time-budget", "0.4"])
         began, rows = time.monotonic(), []
         print("| name | ended | seconds | |\n|---|---|---|---|")
-        for row in drain(args.kforge, exchange, jobs, args.jobs, args.limit_s):
+        for row in itertools.chain(refused, drain(args.kforge, exchange, jobs, args.jobs, args.limit_s)):
             rows.append(row)
             print(f"{len(rows)} of {len(cases)}, {time.monotonic() - began:.0f} s", file=sys.stderr)
             if row.published or not row.passed:

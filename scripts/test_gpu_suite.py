@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,19 @@ def test_a_large_problem_is_as_large_as_the_card_bears(tmp_path: Path) -> None:
         rows, cols = (int(re.findall(rf"(?m)^{size} = (\d+)$", text)[0]) for size in ("rows", "cols"))
         assert rows * cols * 4 == float(name.removesuffix("_GiB")) * suite.GIB
         assert suite.header(case.candidate.read_text(encoding="utf-8"), "problem") == case.problem.stem
+
+
+def test_two_that_never_met_have_not_been_crowded(tmp_path: Path) -> None:
+    kforge = tmp_path / "kforge"
+    case = suite.Case("crowded/a", "crowded", tmp_path / "p.py", tmp_path / "a.py", "correct")
+    beside = replace(case, name="crowded/b", candidate=tmp_path / "b.py")
+    for says, passed in (("kforge: timing", False), ("kforge: waiting for room in the device's memory", True)):
+        kforge.write_text(
+            f"""#!/bin/sh\ncase "$3" in *b.py) echo "{says}" >&2;; esac\necho '{{"state": "correct"}}'\n"""
+        )
+        kforge.chmod(0o755)
+        rows = suite.run_group(str(kforge), [replace(case, beside=beside)], 20)
+        assert [(row.name, row.passed) for row in rows] == [("crowded/a", passed), ("crowded/b", passed)]
 
 
 def test_without_a_gpu_everything_is_skipped() -> None:

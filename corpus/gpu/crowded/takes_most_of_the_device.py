@@ -1,4 +1,4 @@
-"""Right, with a workspace of six tenths of the device: whoever judges it beside a large problem finds no memory.
+"""Right, with a workspace of eight tenths of the device: whoever judges it beside a large problem finds no memory.
 
 problem: scale_relu
 expect: correct
@@ -33,7 +33,7 @@ LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 class NewModel(torch.nn.Module):
     def forward(self, x):
-        share = torch.cuda.get_device_properties(0).total_memory * 6 // 10
+        share = torch.cuda.get_device_properties(0).total_memory * 8 // 10
         workspace = torch.empty(share // 4, dtype=torch.float32, device=x.device)
         y = torch.empty_like(x)
         LIB.scale_relu(x, y, workspace, x.numel())

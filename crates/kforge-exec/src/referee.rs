@@ -109,7 +109,7 @@ pub(crate) struct Referee {
     limit_s: u64,
 }
 
-/// A referee that has read the problem, and nothing of it has been computed.
+/// A referee that has read the problem.
 pub(crate) struct Loaded {
     channel: Channel,
     contract: Contract,
@@ -123,8 +123,8 @@ impl Loaded {
             needed_bytes: f64,
             memory_bytes: f64,
         }
-        let look: Look =
-            ask(&mut self.channel, &json!({"do": "look"}), &[], limit_s, "looking at the problem's sizes")?;
+        let message = json!({"do": "look", "contract": self.contract});
+        let look: Look = ask(&mut self.channel, &message, &[], limit_s, "looking at the problem's sizes")?;
         Ok(look.needed_bytes / look.memory_bytes.max(1.0))
     }
 }

@@ -19,6 +19,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The whole of a device.
 pub(crate) const WHOLE: f64 = 1.0;
+/// One part of it.
+pub(crate) const LEAST: f64 = 0.0;
+/// Until the memory of processes that were ended is free again.
+const DYING: Duration = Duration::from_millis(1500);
 
 /// Held as long as it lives.
 pub(crate) struct Room {
@@ -65,7 +69,7 @@ impl Room {
     /// Whether somebody else has reserved room on this device.
     pub(crate) fn has_company(&self) -> Result<bool> {
         let mut all = Self { device: self.device.clone(), parts: Vec::new() };
-        all.take_free(PARTS)?;
+        all.take_free(PARTS)?; // for this moment
         Ok(all.parts.len() + self.parts.len() < PARTS)
     }
 
@@ -82,6 +86,20 @@ impl Room {
             }
         }
         Ok(())
+    }
+}
+
+/// Room of a session: its processes are ended with it, and what they held on the device is free a moment later only.
+pub(crate) struct Lingering(pub(crate) Option<Room>);
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        if let Some(room) = self.0.take() {
+            std::thread::spawn(move || {
+                std::thread::sleep(DYING);
+                drop(room);
+            });
+        }
     }
 }
 
@@ -132,6 +150,15 @@ mod tests {
         drop(small);
         assert!(device.at_once(7.0).is_some_and(|whole| whole.parts.len() == PARTS));
         assert!(device.at_once(0.0).is_some_and(|least| least.parts.len() == 1));
+    }
+
+    #[test]
+    fn room_of_a_session_outlives_it_for_a_moment() {
+        let device = Device::new("lingering");
+        drop(Lingering(device.at_once(WHOLE)));
+        assert!(device.at_once(LEAST).is_none());
+        let patience = Some(Duration::from_mins(1));
+        assert!(Room::reserve(&device.0, WHOLE, patience, || ()).unwrap().is_some());
     }
 
     #[test]

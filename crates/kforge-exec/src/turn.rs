@@ -5,9 +5,9 @@ use crate::error::{ExecError, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     cell::Cell,
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     marker::PhantomData,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::PermissionsExt,
     rc::Rc,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -107,8 +107,14 @@ impl Turn {
 pub(crate) fn open(what: &str) -> Result<File> {
     let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    // Whatever the umask says, others must be able to lock it; nothing that was here before is touched, a link least of all.
+    let made = options.clone().create_new(true).open(&path).inspect(|file| {
+        let _ = file.set_permissions(Permissions::from_mode(0o666));
+    });
     // Another user's file can be locked as well: reading is enough.
-    let made = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(&path);
+    let made = made.or_else(|_| options.open(&path));
     let failed = ExecError::io(format!("cannot use {}; set TMPDIR to a folder of yours", path.display()));
     made.or_else(|_| File::open(&path)).map_err(failed)
 }

@@ -56,7 +56,7 @@ def _known(error: BaseException) -> Failure | None:
     if name in ("BuildError", "MissingCompiler"):
         return Failure("compiler", first_compiler_error(str(getattr(error, "log", ""))) or text)
     if name == "LaunchError":
-        return Failure("launch", text)
+        return Failure("out_of_memory" if _is_full(text) else "launch", text)
     if isinstance(error, subprocess.CalledProcessError) and _is_compiler(error.cmd):
         log = error.stderr or error.output or b""
         decoded = log.decode("utf-8", "replace") if isinstance(log, bytes) else str(log)
@@ -69,6 +69,7 @@ def _known(error: BaseException) -> Failure | None:
         isinstance(error, MemoryError)
         or name == "OutOfMemoryError"
         or "can't allocate memory" in text
+        or "Triton Error [CUDA]: out of memory" in text
         or "bad_alloc" in text
     ):
         return Failure("out_of_memory", text[:400] or "out of memory")
@@ -90,9 +91,11 @@ def _device_failure(text: str) -> Failure:
     first = text.strip().splitlines()[0][:300] if text.strip() else "an error on the device"
     if any(word in text for word in _DEVICE_FAULTS):
         return Failure("crash", f"{first}: a kernel faulted on the device; check its index arithmetic and bounds")
-    if "out of memory" in text or "OUT_OF_MEMORY" in text:
-        return Failure("out_of_memory", first)
-    return Failure("launch", first)
+    return Failure("out_of_memory" if _is_full(text) else "launch", first)
+
+
+def _is_full(text: str) -> bool:
+    return any(said in text for said in ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "cudaErrorMemoryAllocation"))
 
 
 def first_compiler_error(log: str) -> str:

@@ -36,13 +36,13 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
     os.chdir(message["cwd"])
     sys.path[:0] = [path for path in message["python_path"] if path]
     torch.set_num_threads(message["threads"])
-    home.settle(message["place"])
     referee: _Referee | None = None
     while (received := wire.receive_json(channel)) is not None:
         request, attached = received
         passed: list[int] = []
         try:
             if request["do"] == "load":
+                home.settle(message["place"])  # here, since a full device is an answer too
                 referee = _Referee(Problem(request["path"]))
                 answer: dict[str, Any] = {"contract": _jsonable(referee.problem.contract)}
             elif referee is None:
@@ -102,7 +102,7 @@ class _Referee:
 
     def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         if request["do"] == "look":
-            return referee_gpu.look(self.problem)
+            return referee_gpu.look(self.problem, request["contract"].get("shapes", []))
         if request["do"] == "open":
             return self._open(request)
         reference = self._opened()

@@ -8,6 +8,7 @@ import mmap
 import os
 import time
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -34,24 +35,28 @@ def shelf(tight: bool) -> DeviceShelf:
     return DeviceShelf(0 if tight else int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
 
 
-def look(problem: Problem) -> dict[str, int]:
+def look(problem: Problem, shapes: list[dict[str, int]]) -> dict[str, int]:
     """What judging a problem holds of the device at its worst, so that those beside it leave that much."""
     total = torch.cuda.get_device_properties(0).total_memory
+    needed = 0
     try:
-        needed = _needed(problem)
+        for sizes in ({}, *shapes):
+            needed = max(needed, _needed(problem.load(sizes)))
     except Exception as error:
         # Where not even a call fits beside others, it needs all; whatever else is wrong is told when it is opened.
-        needed = total if home.is_no_memory(error) else 0
-    home.give_back_all()
+        needed = total if home.is_no_memory(error) else needed
+    with contextlib.suppress(Exception):  # of a kernel that faulted
+        home.give_back_all()
     return {"needed_bytes": min(needed, total), "memory_bytes": total}
 
 
-def _needed(problem: Problem) -> int:
-    drawn = draw_inputs(problem.module, 0)
-    model = construct(problem.module, 0)
+def _needed(module: ModuleType) -> int:
+    drawn = draw_inputs(module, 0)
+    model = construct(module, 0)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     _, outputs = forward(model, drawn, pristine=False)
+    home.wait()
     peak = torch.cuda.max_memory_allocated()
     taken, given = _nbytes(drawn.tensors), _nbytes(outputs)
     return _room_for(taken, given, weights=before - taken, between=peak - before - taken - given)

@@ -16,6 +16,7 @@ from kforge_harness.problem import Drawn, ProblemError
 from kforge_harness.sets import OWN, SLICE, UNSEEN, Reference
 from kforge_harness.shelf import DeviceShelf
 from kforge_harness.store import Store
+from kforge_rt import LaunchError
 
 
 def test_a_shelf_gives_back_what_was_put_there_and_forgets_the_oldest() -> None:
@@ -262,14 +263,14 @@ class _Card:
 
 
 def test_what_judging_needs_is_told_by_the_sizes_of_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = simple(tmp_path, "torch.relu(x)")
+    problem = simple(tmp_path, "torch.relu(x)", "torch.randn(rows, 16)", more="rows = 8")
     taken = given = 8 * 16 * 4
     _Card(monkeypatch, allocated=[taken + 1000], peak=taken + 1000 + taken + given + 50)
-    found = referee_gpu.look(problem)
-    assert found == {
-        "needed_bytes": (2 << 30) + 7 * taken + 9 * given + 4 * 50 + 5 * 1000,
-        "memory_bytes": 100 << 30,
-    }
+    needed = (2 << 30) + 7 * taken + 9 * given + 4 * 50 + 5 * 1000
+    assert referee_gpu.look(problem, []) == {"needed_bytes": needed, "memory_bytes": 100 << 30}
+    _Card(monkeypatch, allocated=[0, 0], peak=0)
+    larger = (2 << 30) + 16 * 32 * 16 * 4
+    assert referee_gpu.look(problem, [{"rows": 32}])["needed_bytes"] == larger, "the largest of all shapes"
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_a_call_that_does_not_fit_beside_others_needs_the_whole_device(
         raise raised
 
     monkeypatch.setattr(referee_gpu, "draw_inputs", fails)
-    assert referee_gpu.look(simple(tmp_path, "torch.relu(x)"))["needed_bytes"] == needed
+    assert referee_gpu.look(simple(tmp_path, "torch.relu(x)"), [])["needed_bytes"] == needed
 
 
 def test_a_problem_that_only_says_that_memory_is_out_gets_an_answer(tmp_path: Path) -> None:
@@ -305,6 +306,13 @@ def test_faults_of_a_device_are_told_apart() -> None:
     assert failure.classify(fault, "forward", "candidate.py").kind == "crash"
     full = RuntimeError("CUDA error: out of memory")
     assert failure.classify(full, "forward", "candidate.py").kind == "out_of_memory"
+    for text in (
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "Triton Error [CUDA]: out of memory",
+    ):
+        assert failure.classify(RuntimeError(text), "forward", "candidate.py").kind == "out_of_memory", text
+    workspace = LaunchError("scale returned 2, as a CUDA error cudaErrorMemoryAllocation")
+    assert failure.classify(workspace, "forward", "candidate.py").kind == "out_of_memory"
     launch = RuntimeError("CUDA error: too many resources requested for launch")
     assert failure.classify(launch, "forward", "candidate.py").kind == "launch"
 

@@ -84,7 +84,7 @@ impl Gpu {
 }
 
 pub(crate) const WAITING: &str = "waiting for another kforge on this device";
-pub(crate) const NO_ROOM: &str = "waiting for room in the device's memory, which other kforge sessions hold";
+pub(crate) const WAITING_FOR_ROOM: &str = "waiting for room in the device's memory, which other kforge sessions hold";
 /// How long a stranger on the device is waited for where an idle one is demanded.
 const IDLE_WAIT: Duration = Duration::from_mins(2);
 /// How often it is looked for in that time.

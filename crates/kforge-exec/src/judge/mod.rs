@@ -26,7 +26,7 @@ use crate::{
     machine,
     nvidia::Watch,
     referee::{Loaded, OpenRequest, Opened, Referee},
-    room::{Room, WHOLE},
+    room::{LEAST, Lingering, Room, WHOLE},
     sandbox::{Folders, Limits, Sandbox},
     turn::Turn,
     zygote::Zygote,
@@ -138,8 +138,8 @@ pub struct Session {
     pub(crate) versions: Versions,
     pub(crate) profiles: crate::profile::Memory,
     stages: Vec<(&'static str, f64)>,
-    /// What other sessions on the GPU leave to this one. Given back last, when all processes have been ended.
-    room: Option<Room>,
+    /// What other sessions on the GPU leave to this one. Given back last.
+    room: Lingering,
 }
 
 impl Session {
@@ -148,17 +148,17 @@ impl Session {
         let mut room = None;
         match Self::open_in(&mut room, options.clone(), problem, observer) {
             Err(ExecError::NoRoom(text)) if has_company(room.as_ref())? => {
-                drop(room);
+                drop(Lingering(room));
                 Self::open_alone(options, problem, observer)?.ok_or(ExecError::NoRoom(text))
             }
             opened => opened,
         }
     }
 
-    /// The same with nobody else of ours on the GPU; nothing where that cannot be had within ten minutes.
+    /// The same with nobody else of ours on the GPU; nothing where somebody who was there before stays for ten minutes.
     pub fn open_alone(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Option<Self>> {
         let Place::Gpu { name } = &options.place else { return Self::open(options, problem, observer).map(Some) };
-        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), || observer.stage(gpu::NO_ROOM))?;
+        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), || observer.stage(gpu::WAITING_FOR_ROOM))?;
         if room.is_none() {
             return Ok(None);
         }
@@ -167,7 +167,7 @@ impl Session {
 
     /// Whether others may have left too little of the GPU's memory to this session.
     pub fn has_company(&self) -> Result<bool> {
-        has_company(self.room.as_ref())
+        has_company(self.room.0.as_ref())
     }
 
     /// Reserves as much as the problem seems to need, unless `room` is there already.
@@ -205,18 +205,16 @@ impl Session {
             limit_s: options.problem_timeout.as_secs(),
             place: &options.place,
         };
-        let mut loaded = Referee::load(&mut zygote, &request)?;
-        // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
-        let turn = match &options.place {
+        let mut waited = Duration::ZERO;
+        let (loaded, turn) = match &options.place {
             Place::Gpu { name } => {
-                if room.is_none() {
-                    *room = reserve(name, &mut loaded, &options, observer)?;
-                }
-                Some(Turn::share(name, || observer.stage(gpu::WAITING))?)
+                let mut waiting = Waiting { name, observer, waited: &mut waited };
+                let (loaded, turn) = load_on_gpu(&mut waiting, room, &mut zygote, &request)?;
+                (loaded, Some(turn))
             }
-            _ => None,
+            // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
+            _ => (Referee::load(&mut zygote, &request)?, None),
         };
-        let waited = begun.elapsed().as_secs_f64() - started;
         let (mut referee, opened) = Referee::open(loaded, &request)?;
         let gpu = match options.place {
             Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
@@ -241,6 +239,7 @@ impl Session {
             os: machine::os(),
         };
         let lanes = Lanes::new(&options, &opened, gpu.as_ref())?;
+        let waited = waited.as_secs_f64();
         let stages =
             vec![("start", started), ("wait", waited), ("problem", begun.elapsed().as_secs_f64() - started - waited)];
         Ok(Self {
@@ -269,7 +268,7 @@ impl Session {
             versions,
             profiles: crate::profile::Memory::default(),
             stages,
-            room: room.take(),
+            room: Lingering(room.take()),
         })
     }
 
@@ -433,12 +432,50 @@ impl Session {
     }
 }
 
-/// What the problem needs of the device, by a look at it in a turn of its own: whoever waits for room holds no turn.
-fn reserve(name: &str, loaded: &mut Loaded, options: &EvalOptions, observer: &dyn Observer) -> Result<Option<Room>> {
-    let turn = Turn::share(name, || observer.stage(gpu::WAITING))?;
-    let share = loaded.needed_share(options.problem_timeout.as_secs())?;
+/// For a device, with the seconds that it took.
+struct Waiting<'a> {
+    name: &'a str,
+    observer: &'a dyn Observer,
+    waited: &'a mut Duration,
+}
+
+impl Waiting<'_> {
+    fn turn(&mut self) -> Result<Turn> {
+        let begun = Instant::now();
+        let turn = Turn::share(self.name, || self.observer.stage(gpu::WAITING));
+        *self.waited += begun.elapsed();
+        turn
+    }
+
+    fn room(&mut self, share: f64) -> Result<Option<Room>> {
+        let begun = Instant::now();
+        let room = Room::reserve(self.name, share, None, || self.observer.stage(gpu::WAITING_FOR_ROOM));
+        *self.waited += begun.elapsed();
+        room
+    }
+}
+
+/// A referee with the problem, room for what judging it takes, unless there is some already, and a shared turn. The least
+/// is reserved before anything is on the device, so that others know of it, and given back while more is waited for.
+fn load_on_gpu(
+    waiting: &mut Waiting<'_>,
+    room: &mut Option<Room>,
+    zygote: &mut Zygote,
+    request: &OpenRequest<'_>,
+) -> Result<(Loaded, Turn)> {
+    if room.is_some() {
+        let turn = waiting.turn()?;
+        return Ok((Referee::load(zygote, request)?, turn));
+    }
+    *room = waiting.room(LEAST)?;
+    let turn = waiting.turn()?;
+    let mut loaded = Referee::load(zygote, request)?;
+    let share = loaded.needed_share(request.limit_s)?;
+    // Whoever waits for room holds no turn: those who have it may need that turn to end.
     drop(turn);
-    Room::reserve(name, share, None, || observer.stage(gpu::NO_ROOM))
+    *room = None;
+    *room = waiting.room(share)?;
+    Ok((loaded, waiting.turn()?))
 }
 
 fn has_company(room: Option<&Room>) -> Result<bool> {

@@ -47,56 +47,36 @@ impl LiveEvaluator {
         self.session.as_mut().ok_or_else(|| anyhow::anyhow!("no session"))
     }
 
-    /// Whether there was no memory while others had some of it: nobody knows whose fault that is.
-    fn was_crowded(&self, judged: &Result<EvalResult, ExecError>) -> Result<bool, ExecError> {
-        let no_memory = match judged {
-            Ok(result) => result.kind == Some(Kind::OutOfMemory),
-            Err(error) => matches!(error, ExecError::NoRoom(_)),
-        };
-        match &self.session {
-            Some(session) if no_memory => session.has_company(),
-            _ => Ok(false),
-        }
-    }
-
-    /// Once more with the whole device, which is held for this candidate only. What was said before stands where others
-    /// stay on it.
-    fn judge_alone(
-        &mut self,
-        name: &str,
-        source: &str,
-        observer: &dyn Observer,
-        before: Result<EvalResult, ExecError>,
-    ) -> anyhow::Result<EvalResult> {
-        self.session = None;
-        if let Some(mut session) = Session::open_alone(self.options.clone(), &self.problem, observer)? {
-            return Ok(session.judge(name, source, observer)?);
-        }
-        let mut result = before?;
-        result.reason.push_str(STAYED);
-        Ok(result)
+    /// In `session`, and where others left it too little of the device, in one that has the device for itself.
+    fn judge_in(
+        &self,
+        session: Session,
+        options: &EvalOptions,
+        case: &Case<'_>,
+    ) -> Result<(Seat<Session>, EvalResult), ExecError> {
+        let alone = || Session::open_alone(options.clone(), &self.problem, case.observer);
+        judge_beside_others(session, alone, case)
     }
 }
 
 impl Evaluator for LiveEvaluator {
     /// A session that failed is thrown away, and the candidate judged in a new one: once.
     fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
-        let first = self.session(observer)?.judge(name, source, observer);
-        if self.was_crowded(&first)? {
-            return self.judge_alone(name, source, observer, first);
-        }
-        match first {
-            Ok(result) => Ok(result),
-            Err(error) if stays(&error) => Err(error.into()),
-            Err(error) => {
-                tracing::warn!("the evaluator failed and is started anew: {error}");
-                self.session = None;
-                let again = self.session(observer)?.judge(name, source, observer);
-                again.map_err(|error| {
-                    self.session = None;
-                    if stays(&error) { error.into() } else { GaveUp(error.to_string()).into() }
-                })
+        let case = Case { name, source, observer };
+        let mut first_try = true;
+        loop {
+            self.session(observer)?;
+            let Some(session) = self.session.take() else { anyhow::bail!("no session") };
+            match self.judge_in(session, &self.options, &case) {
+                Ok((seat, result)) => {
+                    self.session = seat.usual();
+                    return Ok(result);
+                }
+                Err(error) if stays(&error) => return Err(error.into()),
+                Err(error) if first_try => tracing::warn!("the evaluator failed and is started anew: {error}"),
+                Err(error) => return Err(GaveUp(error.to_string()).into()),
             }
+            first_try = false;
         }
     }
 
@@ -112,9 +92,11 @@ impl Evaluator for LiveEvaluator {
         self.session = None;
         // Secret inputs are drawn anew; baselines that were kept stay, and are measured beside the winner again.
         let options = EvalOptions { fresh: true, ..self.options.clone() };
-        let mut session = Session::open(options, &self.problem, observer)?;
-        let mut result = session.judge(name, source, observer)?;
-        if result.state == State::Correct && session.runs_on_gpu() {
+        let session = Session::open(options.clone(), &self.problem, observer)?;
+        let (seat, mut result) = self.judge_in(session, &options, &Case { name, source, observer })?;
+        if result.state == State::Correct
+            && let Some(mut session) = seat.any().filter(Session::runs_on_gpu)
+        {
             match session.sanitize(source, observer) {
                 Ok(report) => gate(&mut result, &report),
                 Err(error) => {
@@ -126,6 +108,82 @@ impl Evaluator for LiveEvaluator {
         }
         Ok(result)
     }
+}
+
+/// One candidate, and who is told how it goes.
+struct Case<'a> {
+    name: &'a str,
+    source: &'a str,
+    observer: &'a dyn Observer,
+}
+
+/// Where a candidate is judged. A test puts another in a session's place.
+trait Court: Sized {
+    fn judge(&mut self, case: &Case<'_>) -> Result<EvalResult, ExecError>;
+
+    /// Whether others hold memory of the same device.
+    fn has_company(&self) -> Result<bool, ExecError>;
+}
+
+impl Court for Session {
+    fn judge(&mut self, case: &Case<'_>) -> Result<EvalResult, ExecError> {
+        self.judge(case.name, case.source, case.observer)
+    }
+
+    fn has_company(&self) -> Result<bool, ExecError> {
+        self.has_company()
+    }
+}
+
+/// What became of the one who judged.
+enum Seat<C> {
+    Usual(C),
+    /// It has the whole device, and is not to keep it.
+    Alone(C),
+    Gone,
+}
+
+impl<C> Seat<C> {
+    fn usual(self) -> Option<C> {
+        if let Self::Usual(court) = self { Some(court) } else { None }
+    }
+
+    fn any(self) -> Option<C> {
+        if let Self::Usual(court) | Self::Alone(court) = self { Some(court) } else { None }
+    }
+}
+
+/// What fails for want of memory while others have some of it is judged once more with the whole device: nobody knows
+/// whose fault it was. What was found before stands where the others stay.
+fn judge_beside_others<C: Court>(
+    mut court: C,
+    alone: impl FnOnce() -> Result<Option<C>, ExecError>,
+    case: &Case<'_>,
+) -> Result<(Seat<C>, EvalResult), ExecError> {
+    let company = |court: &C| {
+        court.has_company().unwrap_or_else(|error| {
+            tracing::warn!("whether others use the device cannot be seen: {error}");
+            false
+        })
+    };
+    let before = company(&court);
+    let judged = court.judge(case);
+    let may_lack_memory = match &judged {
+        Ok(result) => result.kind == Some(Kind::OutOfMemory),
+        // A process that finds none when it starts says nothing any more.
+        Err(error) => matches!(error, ExecError::NoRoom(_) | ExecError::Harness(_)),
+    };
+    if !may_lack_memory || !(before || company(&court)) {
+        return judged.map(|result| (Seat::Usual(court), result));
+    }
+    drop(court);
+    if let Some(mut court) = alone()? {
+        let result = court.judge(case)?;
+        return Ok((Seat::Alone(court), result));
+    }
+    let mut result = judged?;
+    result.reason.push_str(STAYED);
+    Ok((Seat::Gone, result))
 }
 
 /// Whether another try would find the same problem and the same machine. A device that is out of use above all: the
@@ -193,6 +251,82 @@ mod tests {
         gate(&mut winner, &SanitizerReport { sizes: String::new(), tools: vec![tool] });
         assert_eq!(winner.state, State::Correct);
         assert!(winner.checks.iter().any(|check| check.name == "compute-sanitizer memcheck" && !check.passed));
+    }
+
+    /// Pretends to be a session.
+    struct Pretend {
+        answer: Option<Result<EvalResult, ExecError>>,
+        company: bool,
+    }
+
+    impl Court for Pretend {
+        fn judge(&mut self, _case: &Case<'_>) -> Result<EvalResult, ExecError> {
+            self.answer.take().unwrap()
+        }
+
+        fn has_company(&self) -> Result<bool, ExecError> {
+            Ok(self.company)
+        }
+    }
+
+    struct Quiet;
+
+    impl Observer for Quiet {
+        fn stage(&self, _text: &str) {}
+    }
+
+    fn out_of_memory() -> EvalResult {
+        let mut result = verdict("a", "# speedup 2.0");
+        (result.state, result.kind) = (State::RuntimeError, Some(Kind::OutOfMemory));
+        result
+    }
+
+    fn judged(
+        first: Result<EvalResult, ExecError>,
+        company: bool,
+        alone: Option<Result<EvalResult, ExecError>>,
+    ) -> (Result<(Seat<Pretend>, EvalResult), ExecError>, bool) {
+        let case = Case { name: "a", source: "", observer: &Quiet };
+        let mut asked = false;
+        let open = || {
+            asked = true;
+            Ok(alone.map(|answer| Pretend { answer: Some(answer), company: false }))
+        };
+        let judged = judge_beside_others(Pretend { answer: Some(first), company }, open, &case);
+        (judged, asked)
+    }
+
+    #[test]
+    fn a_neighbour_that_takes_the_memory_is_nobodys_verdict() {
+        let no_room = || Err(ExecError::NoRoom("full".to_owned()));
+        let silent = || Err(ExecError::Harness("a cell does not start".to_owned()));
+        for first in [Ok(out_of_memory()), no_room(), silent()] {
+            let (judged, asked) = judged(first, true, Some(Ok(verdict("a", "# speedup 2.0"))));
+            let (seat, result) = judged.unwrap();
+            assert!(asked && matches!(seat, Seat::Alone(_)) && result.state == State::Correct);
+        }
+        // What it is alone, it is.
+        let (alone, _) = judged(Ok(out_of_memory()), true, Some(Ok(out_of_memory())));
+        assert_eq!(alone.unwrap().1.kind, Some(Kind::OutOfMemory));
+        let (refused, _) = judged(no_room(), true, Some(no_room()));
+        assert!(matches!(refused, Err(ExecError::NoRoom(_))));
+    }
+
+    #[test]
+    fn without_neighbours_or_with_enough_memory_nothing_is_judged_twice() {
+        for (first, company) in [(Ok(out_of_memory()), false), (Ok(verdict("a", "# speedup 2.0")), true)] {
+            let (judged, asked) = judged(first, company, None);
+            assert!(!asked && judged.unwrap().0.usual().is_some());
+        }
+        let (problem, asked) = judged(Err(ExecError::Problem("odd".to_owned())), true, None);
+        assert!(!asked && problem.is_err());
+    }
+
+    #[test]
+    fn where_the_neighbours_stay_the_first_verdict_stands_and_says_so() {
+        let (stayed, _) = judged(Ok(out_of_memory()), true, None);
+        let (seat, result) = stayed.unwrap();
+        assert!(seat.any().is_none() && result.reason.ends_with(STAYED));
     }
 
     #[test]

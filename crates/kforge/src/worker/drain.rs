@@ -67,6 +67,8 @@ pub(crate) struct Drain<'a> {
     group: Option<String>,
     /// Groups that workers of this process are at, so that each takes another where there are several.
     at_work: &'a Mutex<BTreeMap<String, usize>>,
+    /// How long a session without work stays warm.
+    pub(crate) warm: Duration,
     /// What was read of jobs that wait, so that a look at many costs little.
     seen: BTreeMap<String, Job>,
 }
@@ -78,7 +80,8 @@ impl<'a> Drain<'a> {
         observer: &'a dyn Observer,
         at_work: &'a Mutex<BTreeMap<String, usize>>,
     ) -> Self {
-        Self { exchange, performer, observer, report: Report::default(), group: None, at_work, seen: BTreeMap::new() }
+        let (report, seen) = (Report::default(), BTreeMap::new());
+        Self { exchange, performer, observer, report, group: None, at_work, warm: WARM, seen }
     }
 
     /// Leaves the group at hand, and goes to another.
@@ -119,7 +122,7 @@ impl<'a> Drain<'a> {
             if !watch {
                 break;
             }
-            if worked.elapsed() > WARM {
+            if worked.elapsed() > self.warm {
                 self.performer.rest();
             }
             self.observer.stage("waiting for jobs");

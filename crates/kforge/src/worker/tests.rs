@@ -7,7 +7,10 @@ use crate::job::{
     frame::{self, Message},
     tests::{options, packed, profiled},
 };
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
 
 /// Says which jobs it got.
 #[derive(Default)]
@@ -17,6 +20,7 @@ struct Pretend {
     during: Option<Box<dyn FnMut()>>,
     /// The device stops working in the job with this name.
     stops_at: Option<&'static str>,
+    rested: bool,
 }
 
 impl Performer for Pretend {
@@ -31,6 +35,10 @@ impl Performer for Pretend {
 
     fn name(&self) -> &'static str {
         "pretend"
+    }
+
+    fn rest(&mut self) {
+        self.rested = true;
     }
 
     fn out_of_use(&self) -> Option<String> {
@@ -52,6 +60,21 @@ fn in_group(name: &str, fresh: bool) -> Packed {
     // In the order in which they are made, also where the clock is coarse.
     made.job.created = jiff::Timestamp::from_second(name.parse().unwrap()).unwrap();
     made
+}
+
+#[test]
+fn a_worker_without_work_gives_back_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let exchange = Exchange::open(folder.path()).unwrap();
+    let at_work = std::sync::Mutex::default();
+    for (warm, rested) in [(Duration::from_mins(1), false), (Duration::ZERO, true)] {
+        exchange.submit(&in_group(if rested { "1" } else { "2" }, false)).unwrap();
+        let mut performer = Pretend::default();
+        let mut drain = Drain::new(&exchange, &mut performer, &Quiet, &at_work);
+        drain.warm = warm;
+        drain.run(true, Some(Duration::from_millis(100)), &mut |_| ()).unwrap();
+        assert_eq!((performer.got.len(), performer.rested), (1, rested));
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Session {
         let made = self.at_other_sizes(true, |session| session.sanitize_here(device, program, source, observer));
         match made {
             // What cannot be made smaller is checked as it is.
-            Err(ExecError::Problem(_)) => Ok(None),
+            Err(ExecError::Problem(_) | ExecError::NoRoom(_)) => Ok(None),
             made => made,
         }
     }
