@@ -10,7 +10,9 @@ use crate::{
 };
 use rustix::fs::{FlockOperation, flock};
 use std::{
+    collections::BTreeSet,
     fs::File,
+    io::{Read, Write},
     time::{Duration, Instant},
 };
 
@@ -32,17 +34,17 @@ pub(crate) struct Room {
 
 impl Room {
     /// Reserves a share of the device's memory, in the order of asking. Nothing where others hold too much of it until
-    /// `patience` is over, counted from when it is our turn to take; `waiting` is called once if it cannot be had at once.
+    /// `patience` is over, counted from when it is our turn to take; `waiting` is told once, and in words, for whom.
     ///
     /// Nobody may hold a turn here: those who hold room may be waiting for that turn.
     pub(crate) fn reserve(
         device: &str,
         share: f64,
         patience: Option<Duration>,
-        waiting: impl FnOnce(),
+        waiting: impl FnOnce(&str),
     ) -> Result<Option<Self>> {
         let mut waiting = Some(waiting);
-        let mut tell_once = || waiting.take().into_iter().for_each(|tell| tell());
+        let mut tell_once = || waiting.take().into_iter().for_each(|tell| tell(&holders(device)));
         let wanted = (share * PARTS as f64).ceil().clamp(1.0, PARTS as f64) as usize;
         // Whoever is at its head is the only one that takes parts: a large session is not overtaken by small ones.
         let queue = turn::open(&format!("{device} room"))?;
@@ -79,14 +81,41 @@ impl Room {
                 break;
             }
             if self.parts.iter().all(|(held, _)| *held != number) {
-                let file = turn::open(&format!("{} room {number}", self.device))?;
+                let file = part(&self.device, number)?;
                 if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    sign(&file);
                     self.parts.push((number, file));
                 }
             }
         }
         Ok(())
     }
+}
+
+fn part(device: &str, number: usize) -> Result<File> {
+    turn::open(&format!("{device} room {number}"))
+}
+
+/// Leaves our number for those who wait. Where the file is another user's and cannot be written, they learn of an earlier one.
+fn sign(mut file: &File) {
+    let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
+}
+
+/// Who has parts of a device: `kforge (pid 4711), kforge (pid 4712)`, or jobs of this process.
+fn holders(device: &str) -> String {
+    let mut pids = BTreeSet::new();
+    for mut file in (0..PARTS).filter_map(|number| part(device, number).ok()) {
+        let mut text = String::new();
+        if flock(&file, FlockOperation::NonBlockingLockShared).is_err() && file.read_to_string(&mut text).is_ok() {
+            pids.extend(text.trim().parse::<u32>());
+        }
+    }
+    let name = |pid: u32| match pid {
+        pid if pid == std::process::id() => "other jobs of this process".to_owned(),
+        pid => format!("kforge (pid {pid})"),
+    };
+    let named: Vec<String> = pids.into_iter().map(name).collect();
+    if named.is_empty() { "other kforge sessions".to_owned() } else { named.join(", ") }
 }
 
 /// Room of a session: its processes are ended with it, and what they held on the device is free a moment later only.
@@ -106,9 +135,12 @@ impl Drop for Lingering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        os::unix::fs::FileExt,
+        sync::{
+            Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
     };
 
     const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
@@ -122,7 +154,7 @@ mod tests {
         }
 
         fn at_once(&self, share: f64) -> Option<Room> {
-            Room::reserve(&self.0, share, AT_ONCE, || ()).unwrap()
+            Room::reserve(&self.0, share, AT_ONCE, |_| ()).unwrap()
         }
     }
 
@@ -153,12 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_is_told_for_whom() {
+        let device = Device::new("holders");
+        assert_eq!(holders(&device.0), "other kforge sessions");
+        let held = device.at_once(0.5).unwrap();
+        assert_eq!(holders(&device.0), "other jobs of this process");
+        held.parts[0].1.set_len(0).unwrap();
+        held.parts[0].1.write_all_at(b"4711", 0).unwrap();
+        let mut told = String::new();
+        Room::reserve(&device.0, WHOLE, Some(PAUSE), |who| who.clone_into(&mut told)).unwrap();
+        assert!(told.contains("kforge (pid 4711)") && told.contains("other jobs of this process"), "{told}");
+    }
+
+    #[test]
     fn room_of_a_session_outlives_it_for_a_moment() {
         let device = Device::new("lingering");
         drop(Lingering(device.at_once(WHOLE)));
         assert!(device.at_once(LEAST).is_none());
         let patience = Some(Duration::from_mins(1));
-        assert!(Room::reserve(&device.0, WHOLE, patience, || ()).unwrap().is_some());
+        assert!(Room::reserve(&device.0, WHOLE, patience, |_| ()).unwrap().is_some());
     }
 
     #[test]
@@ -167,7 +212,7 @@ mod tests {
         let first = device.at_once(0.5).unwrap();
         let (told, had) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let reserve = |share: f64| {
-            let room = Room::reserve(&device.0, share, None, || _ = told.fetch_add(1, Ordering::SeqCst)).unwrap();
+            let room = Room::reserve(&device.0, share, None, |_| _ = told.fetch_add(1, Ordering::SeqCst)).unwrap();
             had.lock().unwrap().push(share);
             drop(room);
         };

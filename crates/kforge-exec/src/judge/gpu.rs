@@ -84,7 +84,12 @@ impl Gpu {
 }
 
 pub(crate) const WAITING: &str = "waiting for another kforge on this device";
-pub(crate) const WAITING_FOR_ROOM: &str = "waiting for room in the device's memory, which other kforge sessions hold";
+
+/// Said while others hold the device's memory.
+pub(crate) fn waiting_for_room(holders: &str) -> String {
+    format!("waiting for room in the device's memory, held by {holders}")
+}
+
 /// How long a stranger on the device is waited for where an idle one is demanded.
 const IDLE_WAIT: Duration = Duration::from_mins(2);
 /// How often it is looked for in that time.

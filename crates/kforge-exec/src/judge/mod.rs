@@ -158,7 +158,7 @@ impl Session {
     /// The same with nobody else of ours on the GPU; nothing where somebody who was there before stays for ten minutes.
     pub fn open_alone(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Option<Self>> {
         let Place::Gpu { name } = &options.place else { return Self::open(options, problem, observer).map(Some) };
-        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), || observer.stage(gpu::WAITING_FOR_ROOM))?;
+        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), |who| observer.stage(&gpu::waiting_for_room(who)))?;
         if room.is_none() {
             return Ok(None);
         }
@@ -449,7 +449,7 @@ impl Waiting<'_> {
 
     fn room(&mut self, share: f64) -> Result<Option<Room>> {
         let begun = Instant::now();
-        let room = Room::reserve(self.name, share, None, || self.observer.stage(gpu::WAITING_FOR_ROOM));
+        let room = Room::reserve(self.name, share, None, |who| self.observer.stage(&gpu::waiting_for_room(who)));
         *self.waited += begun.elapsed();
         room
     }

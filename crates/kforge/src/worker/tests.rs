@@ -72,7 +72,7 @@ fn a_worker_without_work_gives_back_what_it_holds() {
         let mut performer = Pretend::default();
         let mut drain = Drain::new(&exchange, &mut performer, &Quiet, &at_work);
         drain.warm = warm;
-        drain.run(true, Some(Duration::from_millis(100)), &mut |_| ()).unwrap();
+        drain.run(true, Some(Duration::from_secs(2)), &mut |_| ()).unwrap();
         assert_eq!((performer.got.len(), performer.rested), (1, rested));
     }
 }
