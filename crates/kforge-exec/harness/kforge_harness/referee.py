@@ -198,8 +198,9 @@ class _Referee:
                 return {"kind": found.kind, "text": text, "error": min(found.error, 1e9)}
             worst = max(worst, found.error)
         if request["again"] and self._remembered and self._remembered[0] == made.name:
-            before, self._remembered = self._remembered[1], None
-            return _repeatable(tensors, before, truths, made.bands, worst)
+            answer = _repeatable(tensors, self._remembered[1], truths, made.bands, worst)
+            self._remembered = None  # not before: what finds no memory is asked once more
+            return answer
         if request["remember"]:
             self._remembered = (made.name, [tensor.clone() for tensor in tensors])
         return {"kind": "", "text": "", "error": worst}

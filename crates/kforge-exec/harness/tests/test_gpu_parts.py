@@ -180,6 +180,20 @@ def test_where_the_whole_does_not_fit_the_truth_is_made_in_parts(monkeypatch: py
     assert torch.allclose(outputs[0], torch.softmax(x.double(), -1), rtol=1e-14)
 
 
+class _Mask(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.exp(x), torch.gt(x, 0)
+
+
+def test_numbers_and_a_mask_may_be_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(64, 33)
+    monkeypatch.setattr(truth, "forward", _full_after(0, truth.forward))
+    (numbers, mask), _sources, is_double = truth.truth(_Mask(), Drawn([layout.Slot(0)], [x]))
+    assert (
+        is_double and torch.equal(mask, torch.gt(x, 0)) and torch.allclose(numbers, torch.exp(x.double()), rtol=1e-14)
+    )
+
+
 class _Places(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.argmax(x, dim=-1)
