@@ -1,7 +1,7 @@
 """The trusted process that loads the problem: inputs, weights, truth, comparison. It never sees a candidate.
 
-kforge asks over a trusted channel: `look` at a problem's sizes, `open` it, make a `set` of inputs, `compare` an output. Everything made is
-kept in the problem's store, keyed by its content, so that the next evaluation maps it from disk.
+kforge asks over a trusted channel: `look` at a problem's sizes, `open` it, make a `set` of inputs, `compare` an output.
+Everything made is kept in the problem's store, keyed by its content, so that the next evaluation maps it from disk.
 """
 
 from __future__ import annotations
