@@ -18,6 +18,8 @@ use std::{
 
 const PARTS: usize = 32;
 const PAUSE: Duration = Duration::from_millis(50);
+/// Shorter waits are not worth a word: somebody else was just taking parts, or counting them.
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// The whole of a device.
 pub(crate) const WHOLE: f64 = 1.0;
@@ -34,7 +36,8 @@ pub(crate) struct Room {
 
 impl Room {
     /// Reserves a share of the device's memory, in the order of asking. Nothing where others hold too much of it until
-    /// `patience` is over, counted from when it is our turn to take; `waiting` is told once, and in words, for whom.
+    /// `patience` is over, counted from when it is our turn to take; where it takes more than a moment `waiting` is told once,
+    /// and in words, for whom.
     ///
     /// Nobody may hold a turn here: those who hold room may be waiting for that turn.
     pub(crate) fn reserve(
@@ -44,14 +47,22 @@ impl Room {
         waiting: impl FnOnce(&str),
     ) -> Result<Option<Self>> {
         let mut waiting = Some(waiting);
-        let mut tell_once = || waiting.take().into_iter().for_each(|tell| tell(&holders(device)));
+        let asked = Instant::now();
+        let mut tell_once = || {
+            let long = asked.elapsed() > MOMENT;
+            waiting.take_if(|_| long).into_iter().for_each(|tell| tell(&holders(device)));
+            long
+        };
         let wanted = (share * PARTS as f64).ceil().clamp(1.0, PARTS as f64) as usize;
         // Whoever is at its head is the only one that takes parts: a large session is not overtaken by small ones.
         let queue = turn::open(&format!("{device} room"))?;
-        if flock(&queue, FlockOperation::NonBlockingLockExclusive).is_err() {
-            tell_once();
-            flock(&queue, FlockOperation::LockExclusive)
-                .map_err(|error| ExecError::Io { what: "cannot wait for room".to_owned(), cause: error.into() })?;
+        while flock(&queue, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if tell_once() {
+                flock(&queue, FlockOperation::LockExclusive)
+                    .map_err(|error| ExecError::Io { what: "cannot wait for room".to_owned(), cause: error.into() })?;
+                break;
+            }
+            std::thread::sleep(PAUSE / 10);
         }
         let begun = Instant::now();
         let mut room = Self { device: device.to_owned(), parts: Vec::new() };
@@ -193,17 +204,18 @@ mod tests {
         held.parts[0].1.set_len(0).unwrap();
         held.parts[0].1.write_all_at(b"4711", 0).unwrap();
         let mut told = String::new();
-        Room::reserve(&device.0, WHOLE, Some(PAUSE), |who| who.clone_into(&mut told)).unwrap();
+        Room::reserve(&device.0, WHOLE, Some(2 * MOMENT), |who| who.clone_into(&mut told)).unwrap();
         assert!(told.contains("kforge (pid 4711)") && told.contains("other jobs of this process"), "{told}");
     }
 
     #[test]
     fn room_of_a_session_outlives_it_for_a_moment() {
         let device = Device::new("lingering");
+        let begun = Instant::now();
         drop(Lingering(device.at_once(WHOLE)));
-        assert!(device.at_once(LEAST).is_none());
         let patience = Some(Duration::from_mins(1));
         assert!(Room::reserve(&device.0, WHOLE, patience, |_| ()).unwrap().is_some());
+        assert!(begun.elapsed() >= DYING, "had while the session's processes were ending");
     }
 
     #[test]
