@@ -78,6 +78,7 @@ def _worst_element(got: torch.Tensor, true: torch.Tensor, band: Band, name: str)
     rms = rms_of(true)
     worst, index, outside, start = -1.0, 0, 0, 0
     for mine, exact in pieces(got, true):
+        exact = exact.double()
         error = (mine.double() - exact).abs()
         ratio = torch.where(torch.isfinite(error), error / band.allowed(exact, rms).clamp(min=1e-300), 0.0)
         outside += int((ratio > 1).sum())

@@ -1,7 +1,8 @@
 """The reference in float64 where the device has no room for it at once.
 
 Doubles take twice the memory of what eager needs. Where they do not fit, the batch is taken in parts, if the reference
-treats its parts alike; else the CPU computes, which is slow and right.
+treats its parts alike; else the CPU computes, which is slow and right. Where not even the result fits in doubles, each
+number is rounded to the nearest float32 once it is there: `narrow`.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ _FEWEST_PARTS, _MOST_PARTS = 4, 64
 _ALIKE, _ALIKE_TO_EAGER = 1e-9, 1e-3
 
 
-def with_little_room(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
+def with_little_room(model: nn.Module, drawn: Drawn, narrow: bool = False) -> list[torch.Tensor]:
     """What fails here fails for want of memory: the reference has not been found unable to run in doubles."""
     try:
-        joined = in_parts(model, drawn)
-        return _on_the_cpu(model, drawn) if joined is None else joined
+        joined = in_parts(model, drawn, narrow)
+        return _on_the_cpu(model, drawn, narrow) if joined is None else joined
     except Exception as error:
         raise torch.cuda.OutOfMemoryError(f"no room for the reference in float64, nor in parts ({error})") from None
 
 
-def in_parts(model: nn.Module, drawn: Drawn) -> list[torch.Tensor] | None:
+def in_parts(model: nn.Module, drawn: Drawn, narrow: bool = False) -> list[torch.Tensor] | None:
     """Parts of the batch one after the other; None where the batch is not just many inputs side by side."""
     batch = max((t.shape[0] for t in drawn.tensors if t.dim()), default=0)
-    _skeleton, native = forward(model, drawn)
+    native = _on_the_inputs_themselves(model, drawn) if narrow else forward(model, drawn)[1]
     if batch < 2 * _FEWEST_PARTS or any(t.dim() == 0 or t.shape[0] != batch for t in native):
         return None
     parts = _FEWEST_PARTS
     while parts <= min(_MOST_PARTS, batch):
         try:
-            joined = _joined(model, drawn, batch, parts)
+            joined = _joined(model, drawn, batch, parts, narrow)
             return joined if _treats_parts_alike(model, drawn, batch, parts, joined, native) else None
         except Exception as error:
             if not home.is_no_memory(error):
@@ -48,15 +49,30 @@ def in_parts(model: nn.Module, drawn: Drawn) -> list[torch.Tensor] | None:
     return None
 
 
-def _joined(model: nn.Module, drawn: Drawn, batch: int, parts: int) -> list[torch.Tensor]:
+def _on_the_inputs_themselves(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
+    """Where there is no room for copies, which references that write to their inputs need: also those that seldom do."""
+    before = [t._version for t in drawn.tensors]
+    _skeleton, outputs = forward(model, drawn, on_copies=False)
+    if [t._version for t in drawn.tensors] != before:
+        raise torch.cuda.OutOfMemoryError("no room for copies of the inputs, which the reference writes to")
+    return outputs
+
+
+def _joined(model: nn.Module, drawn: Drawn, batch: int, parts: int, narrow: bool = False) -> list[torch.Tensor]:
     whole: list[torch.Tensor] = []
-    for number in range(parts):
-        start, end = number * batch // parts, (number + 1) * batch // parts
+    for start, end in _bounds(batch, parts):
         outputs = _of_part(model, drawn, batch, start, end)
-        whole = whole or [output.new_empty(batch, *output.shape[1:]) for output in outputs]
+        whole = whole or [
+            output.new_empty(batch, *output.shape[1:], dtype=kept_as(output, narrow)) for output in outputs
+        ]
         for into, output in zip(whole, outputs, strict=True):
             into[start:end] = output.reshape(end - start, *into.shape[1:])  # nothing is stretched to fit
     return whole
+
+
+def kept_as(exact: torch.Tensor, narrow: bool) -> torch.dtype:
+    """Of an output in float64: rounded to the nearest float32 where there is no room for more."""
+    return torch.float32 if narrow and exact.dtype == torch.float64 else exact.dtype
 
 
 def _treats_parts_alike(
@@ -68,7 +84,14 @@ def _treats_parts_alike(
     size = batch // parts
     other = size // 2 or 2 * size
     again = _of_part(model, drawn, batch, 0, other)
-    return all(_close(a[:other], b, _ALIKE) for a, b in zip(joined, again, strict=True))
+    # Not from what was joined, which may be rounded.
+    first = [_of_part(model, drawn, batch, start, end) for start, end in _bounds(batch, parts) if start < other]
+    rows = [torch.cat(outputs)[:other] for outputs in zip(*first, strict=True)]
+    return all(_close(a, b, _ALIKE) for a, b in zip(rows, again, strict=True))
+
+
+def _bounds(batch: int, parts: int) -> list[tuple[int, int]]:
+    return [(number * batch // parts, (number + 1) * batch // parts) for number in range(parts)]
 
 
 def _of_part(model: nn.Module, drawn: Drawn, batch: int, start: int, end: int) -> list[torch.Tensor]:
@@ -91,7 +114,7 @@ def _close(a: torch.Tensor, b: torch.Tensor, alike: float) -> bool:
     )
 
 
-def _on_the_cpu(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
+def _on_the_cpu(model: nn.Module, drawn: Drawn, narrow: bool) -> list[torch.Tensor]:
     device = drawn.tensors[0].device
     inputs = [t.cpu().double() if t.is_floating_point() else t.cpu() for t in drawn.tensors]
     twin = copy.deepcopy(model).cpu()
@@ -102,4 +125,4 @@ def _on_the_cpu(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
     twin = to_double(twin)
     with torch.inference_mode():
         result = twin(*layout.join(drawn.skeleton, inputs))
-    return [t.to(device) for t in layout.split(result)[1]]
+    return [t.to(kept_as(t, narrow)).to(device) for t in layout.split(result)[1]]

@@ -14,6 +14,7 @@ from .align import weights_of
 from .problem import Drawn
 
 OWN = "own"
+_PIECE = 1 << 25  # elements that are drawn at once
 REDRAWN = ("normal", "uniform", "heavy", "zeros")
 
 
@@ -33,23 +34,30 @@ def redraw(own: Drawn, structured: list[bool], distribution: str, seed: int) -> 
 
 
 def _values(like: torch.Tensor, distribution: str, generator: torch.Generator) -> torch.Tensor:
+    """In pieces: what is drawn on the way must not take several times the input."""
     # Doubles drawn as floats would be the same after rounding to float: lower precision could not be told from theirs.
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+    made = torch.empty_like(like)  # dense, as every input
+    for piece in made.as_strided((made.numel(),), (1,)).split(_PIECE):
+        piece.copy_(_drawn(piece.numel(), distribution, dtype, generator))
+    return made
 
+
+def _drawn(count: int, distribution: str, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     def normal() -> torch.Tensor:
-        return torch.randn(like.shape, generator=generator, dtype=dtype, device=like.device)
+        return torch.randn(count, generator=generator, dtype=dtype, device=generator.device)
+
+    def uniform(dtype: torch.dtype) -> torch.Tensor:
+        return torch.rand(count, generator=generator, dtype=dtype, device=generator.device)
 
     if distribution == "normal":
-        values = normal()
-    elif distribution == "uniform":
-        values = torch.rand(like.shape, generator=generator, dtype=dtype, device=like.device) * 2 - 1
-    elif distribution == "heavy":
-        values = torch.sign(normal()) * torch.exp(1.5 * normal()).clamp(max=1e3)
-    else:
-        keep = torch.rand(like.shape, generator=generator, device=like.device) < 0.5
-        values = torch.where(keep, normal(), 0.0)
-    made = torch.empty_like(like)
-    return made.copy_(values)
+        return normal()
+    if distribution == "uniform":
+        return uniform(dtype) * 2 - 1
+    if distribution == "heavy":
+        return torch.sign(normal()) * torch.exp(1.5 * normal()).clamp(max=1e3)
+    keep = uniform(torch.float32) < 0.5
+    return torch.where(keep, normal(), 0.0)
 
 
 def structured_inputs(first: Drawn, second: Drawn) -> list[bool]:

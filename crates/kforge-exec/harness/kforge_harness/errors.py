@@ -18,9 +18,9 @@ _PIECE_ON_DEVICE = 1 << 25  # fills a GPU, and its doubles still find room besid
 def rms_of(tensor: torch.Tensor) -> float:
     if tensor.numel() == 0:
         return 0.0
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-    if math.isfinite(norm):
-        return norm / math.sqrt(tensor.numel())
+    square = sum(_square(piece) for (piece,) in pieces(tensor))
+    if math.isfinite(square):
+        return math.sqrt(square / tensor.numel())
     square, count = 0.0, 0
     for (piece,) in pieces(tensor):
         finite = torch.isfinite(piece)
@@ -64,7 +64,7 @@ def worst_of(got: torch.Tensor, true: torch.Tensor, scale: float) -> float:
     rms, worst = rms_of(true), 0.0
     for mine, exact in pieces(got, true):
         both = torch.isfinite(exact) & torch.isfinite(mine)
-        allowed = (exact.abs() + rms * scale).clamp(min=1e-300)
+        allowed = (exact.double().abs() + rms * scale).clamp(min=1e-300)
         ratio = torch.where(both, (mine.double() - exact).abs() / allowed, 0.0)
         worst = max(worst, float(ratio.max()))
     return worst
@@ -81,7 +81,7 @@ def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float,
         square += _square(difference)
         if not math.isfinite(square + rms):
             return None
-        allowed = exact.abs().add_(rms * scale).clamp_(min=1e-300)
+        allowed = exact.double().abs().add_(rms * scale).clamp_(min=1e-300)
         worst = max(worst, float(difference.abs_().div_(allowed).max()))
     return math.sqrt(square / got.numel()), worst
 

@@ -175,10 +175,15 @@ def construct(module: types.ModuleType, seed: int) -> nn.Module:
 
 
 def forward(
-    model: nn.Module, drawn: Drawn, double: bool = False, seed: int = 0, pristine: bool = True
+    model: nn.Module,
+    drawn: Drawn,
+    double: bool = False,
+    seed: int = 0,
+    pristine: bool = True,
+    on_copies: bool = True,
 ) -> tuple[Any, list[torch.Tensor]]:
     """Outputs of a pristine copy of the reference on copies of the inputs: in-place modules harm nobody."""
-    tensors = [_copied(t, double) for t in drawn.tensors]
+    tensors = [_copied(t, double) for t in drawn.tensors] if on_copies else drawn.tensors
     twin = copy.deepcopy(model) if pristine else model
     if double:
         twin = to_double(twin)

@@ -27,7 +27,7 @@ from .store import Store
 from .truth import Band
 
 _DYING_S = 1.0  # until a cell that was ended has given its memory back
-_FORM = 6  # of what is kept in a store, and of how its bands were found
+_FORM = 7  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
@@ -67,7 +67,8 @@ class _Referee:
         self.problem = problem
         self.reference: Reference | None = None
         self.desk: referee_gpu.Desk | None = None  # on a GPU
-        self._tight = False  # whether the device had no room for more than one set
+        self._tight = False  # whether the device has no room for more than one set
+        self._needed = 0  # of the device's memory, by a look at the problem
         self._out: mmap.mmap | None = None
         self._remembered: tuple[str, list[torch.Tensor]] | None = None
 
@@ -102,7 +103,9 @@ class _Referee:
 
     def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         if request["do"] == "look":
-            return referee_gpu.look(self.problem, request["contract"].get("shapes", []))
+            seen = referee_gpu.look(self.problem, request["contract"].get("shapes", []))
+            self._needed = seen["needed_bytes"]
+            return seen
         if request["do"] == "open":
             return self._open(request)
         reference = self._opened()
@@ -138,8 +141,13 @@ class _Referee:
             kept = None if request["fresh"] else self.store.read_json("meta.json")
             secret = bytes.fromhex(kept["secret"] if kept else request["secret"])
             session = Store(request["session_store"])
-            shelf = referee_gpu.shelf(self._tight) if home.on_gpu() else None
-            reference = Reference(self.problem, contract, secret, self.store, request["reduced"], session, shelf)
+            shelf = None
+            if home.on_gpu():
+                self._tight = self._tight or self._needed > referee_gpu.free_bytes()
+                shelf = referee_gpu.shelf(self._tight)
+            reference = Reference(
+                self.problem, contract, secret, self.store, request["reduced"], session, shelf, self._tight
+            )
             self.reference = reference
             if kept:
                 reference.restore(kept)
@@ -231,7 +239,7 @@ def _repeatable(
         for one, other, exact in pieces(now, before, true):
             difference = (one.double() - other.double()).abs()
             largest = max(largest, float(difference.max()))
-            too_much = too_much or bool((difference > band.allowed(exact, rms) / 4).any())
+            too_much = too_much or bool((difference > band.allowed(exact.double(), rms) / 4).any())
         if too_much:
             text = f"two runs on the same input differ by up to {largest:.3g}, more than a quarter of the tolerance"
             return {"kind": "nondeterministic", "text": text, "error": worst}

@@ -7,14 +7,14 @@ import itertools
 import mmap
 import os
 import time
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from . import cuda_driver, floor, home
-from .lanes import Flush, Lane, MakeSlot, device_slot, host_slot
+from .lanes import Digest, Flush, Lane, MakeSlot, device_slot, host_slot
 from .places import Plan
 from .problem import Problem, construct, draw_inputs, forward
 from .sets import Reference
@@ -35,6 +35,10 @@ def shelf(tight: bool) -> DeviceShelf:
     return DeviceShelf(0 if tight else int(_SHELF_SHARE * torch.cuda.get_device_properties(0).total_memory))
 
 
+def free_bytes() -> int:
+    return int(torch.cuda.mem_get_info()[0])
+
+
 def look(problem: Problem, shapes: list[dict[str, int]]) -> dict[str, int]:
     """What judging a problem holds of the device at its worst, so that those beside it leave that much."""
     total = torch.cuda.get_device_properties(0).total_memory
@@ -47,7 +51,7 @@ def look(problem: Problem, shapes: list[dict[str, int]]) -> dict[str, int]:
         needed = total if home.is_no_memory(error) else needed
     with contextlib.suppress(Exception):  # of a kernel that faulted
         home.give_back_all()
-    return {"needed_bytes": min(needed, total), "memory_bytes": total}
+    return {"needed_bytes": needed, "memory_bytes": total}
 
 
 def _needed(module: ModuleType) -> int:
@@ -63,9 +67,9 @@ def _needed(module: ModuleType) -> int:
 
 
 def _room_for(inputs: int, outputs: int, weights: int, between: int) -> int:
-    """A set with its truth, slots and a copy for two cells, what both allocate, and the reference in float64. By count;
-    a problem with 6 GiB of inputs and as much of outputs was seen to take 99 (docs/gpu.md)."""
-    return _CONTEXTS + 7 * inputs + 9 * outputs + 4 * max(between, 0) + 5 * max(weights, 0)
+    """Slots for two cells and what both allocate, a copy of an output, a set, and the reference in float64 with a truth beside
+    its own. By count; scale_relu with 6 GiB of inputs and as much of outputs was seen to take 98 (docs/gpu.md)."""
+    return _CONTEXTS + 5 * inputs + 9 * outputs + 4 * max(between, 0) + 5 * max(weights, 0)
 
 
 def _nbytes(tensors: list[torch.Tensor]) -> int:
@@ -99,6 +103,8 @@ class Desk:
         self._numbers = itertools.count()
         self._make_slot, self._staged = self._how_to_share()
         self._plan = Plan(reference.input_bytes, reference.output_bytes, self._places())
+        self._digest = Digest()
+        self._last_taken = -1  # the lane whose outputs are in `_taken`
 
     def _how_to_share(self) -> tuple[MakeSlot, str]:
         """A way to make slots, and why it is not the device's own memory where that cannot be shared."""
@@ -115,9 +121,16 @@ class Desk:
 
     def _places(self) -> int:
         """How many calls can be made in a row: short ones need several, so that the clock outside resolves them."""
-        one = self._reference.input_bytes + 2 * self._reference.output_bytes  # outputs are copied
+        one = (
+            self._reference.input_bytes + 2 * self._reference.output_bytes
+        )  # outputs are copied, of one lane at a time
         memory = torch.cuda.get_device_properties(0).total_memory
         return int(min(max(_LANE_SHARE * memory // one, 1), _MOST_PLACES))
+
+    @cached_property
+    def _taken(self) -> list[torch.Tensor]:
+        """A private copy of the outputs that were handed over last, by whichever lane."""
+        return self._plan.outputs(torch.zeros(self._plan.output_size, dtype=torch.uint8, device=home.device()))
 
     def perform(self, request: dict[str, Any], attached: list[int]) -> tuple[dict[str, Any], list[int]]:
         """An answer, and descriptors that go with it and are then no longer needed here."""
@@ -127,7 +140,7 @@ class Desk:
             for gone in request["gone"]:
                 self._release(gone)
             home.give_back_unused()
-            lane, number = Lane(self._plan, self._make_slot), next(self._numbers)
+            lane, number = Lane(self._plan, self._make_slot, self._taken, self._digest), next(self._numbers)
             self._lanes[number] = lane
             torch.cuda.synchronize()
             return {"lane": number}, lane.files
@@ -174,6 +187,7 @@ class Desk:
         elif word == "wipe":
             lane.wipe()
         elif word == "take":
+            self._last_taken = request["lane"]
             done = lane.take(request["count"])
         elif word == "still_there":
             done = lane.still_there(request["count"])
@@ -188,7 +202,8 @@ class Desk:
         return self._plan.count == 1
 
     def taken(self, lane: int, place: int) -> torch.Tensor:
-        return self._lanes[lane].taken[place]
+        assert lane == self._last_taken, "another lane's output was taken since"
+        return self._taken[place]
 
     def _region(self, name: str) -> torch.Tensor:
         made = self._reference.present(name)

@@ -99,6 +99,7 @@ class Reference:
         reduced: bool,
         session: Store | None = None,
         shelf: DeviceShelf | None = None,
+        tight: bool = False,
     ) -> None:
         self.problem = problem
         self.contract: dict[str, Any] = {**_DEFAULTS, **contract}
@@ -106,6 +107,7 @@ class Reference:
         self.store = store
         self._session = session or store
         self._shelf = shelf  # instead of both, on a GPU
+        self._tight = tight  # whether that GPU has hardly room for one call of each arm
         self._session_secret = os.urandom(32)
         self._reduced = reduced
         self.variants: list[Variant] = []
@@ -221,7 +223,7 @@ class Reference:
         native = _surviving(model, drawn, own)
         if native is None:
             return False
-        exact = truth.truth(model, drawn)
+        exact = truth.truth(model, drawn, self._narrow)
         if not self._precise_enough(native, exact[0]):
             return False
         del native
@@ -262,7 +264,8 @@ class Reference:
             return found
         self._make_room(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
-        made = self._keep_set(variant, distribution, number, drawn, truth.truth(self.model(variant), drawn))
+        exactly = truth.truth(self.model(variant), drawn, self._narrow)
+        made = self._keep_set(variant, distribution, number, drawn, exactly)
         del drawn
         home.give_back_unused()
         return made
@@ -278,7 +281,13 @@ class Reference:
             first.bands
             if first
             else truth.bands(
-                self.model(variant), drawn, exact, self.contract, self.variants[variant].reduction, doubled
+                self.model(variant),
+                drawn,
+                exact,
+                self.contract,
+                self.variants[variant].reduction,
+                doubled,
+                self._narrow,
             )
         )
         store = self._store_for(distribution)
@@ -337,26 +346,34 @@ class Reference:
     def _draw_slice(self, number: int) -> Drawn:
         """The first own set with one slice of one input taken from another draw, so that the truth moves clearly."""
         before, _sources = self.truth_of(self.ensure(0, OWN, 0))
+        self._make_room(0)
         base = self._draw(0, OWN, 0)
         # Copies, once: what `get_inputs` returns may be something that it returns each time.
         base.tensors[:] = [t.clone(memory_format=torch.preserve_format) for t in base.tensors]
-        other = self._draw(0, OWN, 1000 + number)
-        generator = torch.Generator().manual_seed(derive(self.secret, f"slice-{number}"))
-        for _attempt in range(8):
-            which = int(torch.randint(len(base.tensors), (1,), generator=generator))
-            tensor, source = base.tensors[which], other.tensors[which]
-            if tensor.numel() == 0:
-                continue
-            row = int(torch.randint(tensor.shape[0], (1,), generator=generator)) if tensor.dim() else ...
+        for (which, row), slice_of_other in self._slices_of_another(number).items():
+            tensor = base.tensors[which]
             own = tensor[row].clone()
-            tensor[row] = source[row]
-            after, _sources, _doubled = truth.truth(self.model(0), base)
+            tensor[row] = slice_of_other
+            after, _sources, _doubled = truth.truth(self.model(0), base, self._narrow)
             if self._moved(before, after):
                 return base
             del after
             tensor[row] = own
         self._note("no slice of the inputs moves the truth by ten tolerances")
-        return other
+        return self._draw(0, OWN, 1000 + number)
+
+    def _slices_of_another(self, number: int) -> dict[tuple[int, Any], torch.Tensor]:
+        """Some slices of inputs that were drawn otherwise, by the number of the input and the place in it."""
+        other = self._draw(0, OWN, 1000 + number)
+        generator = torch.Generator().manual_seed(derive(self.secret, f"slice-{number}"))
+        slices: dict[tuple[int, Any], torch.Tensor] = {}
+        for _attempt in range(8):
+            which = int(torch.randint(len(other.tensors), (1,), generator=generator))
+            tensor = other.tensors[which]
+            if tensor.numel():
+                row = int(torch.randint(tensor.shape[0], (1,), generator=generator)) if tensor.dim() else ...
+                slices[which, row] = tensor[row].clone()
+        return slices
 
     def _moved(self, before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
         bands = self.sets["v0-own-0"].bands
@@ -390,6 +407,7 @@ class Reference:
 
     def keep_one_set(self) -> None:
         """On a device without room for more: each is made again when it is asked for."""
+        self._tight = True
         if self._shelf is not None:
             self._shelf.keep_one()
 
@@ -402,6 +420,13 @@ class Reference:
             scores = store.read_tensors(kept["file"], [layout.Field(**kept["field"])])[0]
             sources[index] = truth.IndexSource(scores, kept["dim"], kept["keepdim"], kept["sign"])
         return tensors, sources
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether truths are rounded to float32, for want of room: half of a unit there is little beside any tolerance,
+        unless outputs are in float64."""
+        wide = any(f.torch_dtype == torch.float64 for v in self.variants for f in v.output_fields)
+        return self._tight and not wide and not self.mutates_inputs
 
     # -- facts ----------------------------------------------------------------------------------------------------
 

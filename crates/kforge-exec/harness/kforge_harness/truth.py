@@ -17,7 +17,7 @@ from torch import nn
 
 from . import home
 from .align import weights_of
-from .doubled import with_little_room
+from .doubled import kept_as, with_little_room
 from .errors import error_of, rms_of, worst_of
 from .modes import Watch
 from .problem import Drawn, forward
@@ -30,6 +30,7 @@ _OF_DTYPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16"
 SEPARATION = 4.0  # e_lo must be this many times e_hi for a distribution to prove the precision
 SEPARATION_FROM_TF32 = 2.0  # bf16 makes thrice the error of cut-off TF32, and that is the most an honest kernel makes
 FLOOR = 0.3  # of a unit roundoff times the root of the reduction's length: rounding no one can avoid
+OF_ROUNDED = 0.5 * UNIT["fp32"]  # where the truth is rounded too, a right result may show no error at all
 FAST_MATH = 8.0  # wider by this where the contract says `math: fast`
 NATIVE_MARGIN = 4.0  # the element band is never tighter than this many times eager's own worst element
 
@@ -70,43 +71,60 @@ def precision_of(dtype: torch.dtype) -> str:
 Exactly = tuple[list[torch.Tensor], dict[int, IndexSource], bool]
 
 
-def truth(model: nn.Module, drawn: Drawn) -> Exactly:
-    """Outputs in float64 where the reference can run in it; the flag says whether it could."""
+def truth(model: nn.Module, drawn: Drawn, narrow: bool = False) -> Exactly:
+    """Outputs in float64 where the reference can run in it, rounded to float32 with `narrow`, for want of room; the flag says
+    whether it could."""
     try:
-        return _doubled(model, drawn)
+        return _doubled(model, drawn, narrow)
     except Exception as error:
         if home.is_no_memory(error):
             raise  # a truth that is less true for want of memory is none
         with IndexWatch() as watch:
             _skeleton, outputs = forward(model, drawn)
-        wide = [t.double() if t.is_floating_point() else t for t in outputs]
-        return wide, watch.sources(outputs), False
+        dtype = torch.float32 if narrow else torch.float64
+        return [t.to(dtype) if t.is_floating_point() else t for t in outputs], watch.sources(outputs), False
 
 
-def _doubled(model: nn.Module, drawn: Drawn) -> Exactly:
+def _doubled(model: nn.Module, drawn: Drawn, narrow: bool) -> Exactly:
     try:
-        with IndexWatch() as watch:
-            _skeleton, outputs = forward(model, drawn, double=True)
-        return outputs, watch.sources(outputs), True
+        return _whole(model, drawn, narrow)
     except Exception as error:
         if not home.is_no_memory(error):
             raise
     home.give_back_all()
     with IndexWatch(keep=False) as watch:
-        outputs = with_little_room(model, drawn)
+        outputs = with_little_room(model, drawn, narrow)
     if watch.saw and not all(t.is_floating_point() for t in outputs):
         raise torch.cuda.OutOfMemoryError("places of extreme values cannot be found in parts")
     return outputs, {}, True
 
 
+def _whole(model: nn.Module, drawn: Drawn, narrow: bool) -> Exactly:
+    """What it holds goes with it where it fails."""
+    with IndexWatch() as watch:
+        _skeleton, outputs = forward(model, drawn, double=True)
+    sources = watch.sources(outputs)
+    for index, output in enumerate(outputs):
+        outputs[index] = output.to(kept_as(output, narrow))
+    return outputs, sources, True
+
+
 def bands(
-    model: nn.Module, drawn: Drawn, exact: list[torch.Tensor], contract: dict[str, Any], reduction: int, doubled: bool
+    model: nn.Module,
+    drawn: Drawn,
+    exact: list[torch.Tensor],
+    contract: dict[str, Any],
+    reduction: int,
+    doubled: bool,
+    narrow: bool = False,
 ) -> list[Band | None]:
     """One band for each floating output of this distribution."""
     mul = contract["mul"]
-    below = _rounded_run(model, drawn, LOWER[mul], doubled)  # first, since it needs the most memory
+    below = _rounded_run(model, drawn, LOWER[mul], doubled, narrow)  # first, since it needs the most memory
     _skeleton, native = forward(model, drawn)
-    at_contract = native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled, as_hardware=True)
+    at_contract = (
+        native if mul in ("fp32", "fp64") else _rounded_run(model, drawn, mul, doubled, narrow, as_hardware=True)
+    )
     widen = (FAST_MATH if contract["math"] == "fast" else 1.0) * (1.0 if doubled else NATIVE_MARGIN)
     made: list[Band | None] = []
     for true, own, allowed, low in zip(exact, native, at_contract, below, strict=True):
@@ -118,7 +136,8 @@ def bands(
         unit = max(UNIT[contract["acc"]], UNIT[io])
         rms = rms_of(true) or 1.0
         errors = [error_of(run, true) / rms for run in ((own,) if allowed is own else (own, allowed))]
-        e_hi = widen * max(*errors, FLOOR * unit * math.sqrt(reduction))
+        floor = max(FLOOR * unit * math.sqrt(reduction), OF_ROUNDED if narrow else 0.0)
+        e_hi = widen * max(*errors, floor)
         e_lo = error_of(low, true) / rms
         separated = e_lo >= (SEPARATION_FROM_TF32 if mul == "tf32" else SEPARATION) * e_hi
         tau = widen * usual_tolerance(mul, own.dtype)
@@ -134,7 +153,7 @@ def usual_tolerance(mul: str, dtype: torch.dtype) -> float:
 
 
 def _rounded_run(
-    model: nn.Module, drawn: Drawn, precision: str, doubled: bool, as_hardware: bool = False
+    model: nn.Module, drawn: Drawn, precision: str, doubled: bool, narrow: bool, as_hardware: bool = False
 ) -> list[torch.Tensor]:
     twin = copy.deepcopy(model)
     with torch.no_grad():
@@ -143,7 +162,7 @@ def _rounded_run(
                 weight.tensor.data.copy_(round_to(weight.tensor.data, precision, as_hardware))
     inputs = [round_to(t, precision, as_hardware) if t.is_floating_point() else t for t in drawn.tensors]
     rounded = Drawn(drawn.skeleton, inputs)
-    return _doubled(twin, rounded)[0] if doubled else forward(twin, rounded)[1]
+    return _doubled(twin, rounded, narrow)[0] if doubled else forward(twin, rounded)[1]
 
 
 def round_to(tensor: torch.Tensor, precision: str, as_hardware: bool = False) -> torch.Tensor:

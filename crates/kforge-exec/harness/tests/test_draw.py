@@ -122,3 +122,17 @@ def test_weights_follow_the_seed_and_keep_their_dtype() -> None:
     model = nn.Linear(8, 8).bfloat16()
     first, again, other = (redraw_weights(model, seed).get_parameter("weight") for seed in (1, 1, 2))
     assert first.dtype == torch.bfloat16 and torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_pieces_that_are_drawn_one_after_the_other_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = drawn(torch.randn(5, 7, 11).permute(2, 0, 1), torch.randn(100).bfloat16(), torch.randn(64).double())
+    for distribution in REDRAWN:
+        whole = redraw(own, [False] * 3, distribution, 7)
+        monkeypatch.setattr("kforge_harness.draw._PIECE", 50)
+        pieces = redraw(own, [False] * 3, distribution, 7)
+        monkeypatch.undo()
+        for like, one, other in zip(own.tensors, whole.tensors, pieces.tensors, strict=True):
+            assert other.stride() == like.stride() and other.dtype == like.dtype and other.shape == one.shape
+        flat = pieces.tensors[2]
+        assert flat[flat != 0].unique().numel() == int((flat != 0).sum())
+        assert 0.5 < float(pieces.tensors[0].std() / whole.tensors[0].std()) < 2 or distribution == "heavy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from support import SECRET, reference_of, simple
 from torch import nn
 
 from kforge_harness import cuda_driver, doubled, failure, floor, intake, layout, referee, referee_gpu, truth
+from kforge_harness.compare import compare
+from kforge_harness.errors import rms_of
 from kforge_harness.problem import Drawn, ProblemError
 from kforge_harness.sets import OWN, SLICE, UNSEEN, Reference
 from kforge_harness.shelf import DeviceShelf
@@ -100,6 +103,113 @@ def test_a_batch_norm_is_not_taken_in_parts_although_its_parts_are_nearly_alike(
     parts = doubled._joined(norm, Drawn([layout.Slot(0)], [x]), 64, 4)
     assert doubled._close(parts[0], norm(x).detach(), doubled._ALIKE_TO_EAGER)
     assert doubled.in_parts(norm, Drawn([layout.Slot(0)], [x])) is None
+
+
+def test_where_room_is_short_parts_are_rounded_only_once_they_are_joined() -> None:
+    x = torch.randn(64, 33)
+    (made,) = doubled.in_parts(_Rows(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
+    assert made.dtype == torch.float32 and torch.equal(made, torch.softmax(x.double(), -1).float())
+    norm = nn.BatchNorm2d(2)
+    images = torch.randn(1, 2, 16, 16) + 0.01 * torch.randn(64, 2, 16, 16)
+    assert doubled.in_parts(norm, Drawn([layout.Slot(0)], [images]), narrow=True) is None, "seen in doubles only"
+    (mask,) = doubled.in_parts(_Positive(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
+    assert mask.dtype == torch.bool
+
+
+class _WritesWhereNegative(nn.Module):
+    """Which no draw of `torch.rand` shows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.clamp_(min=0.0) if bool((x < 0).any()) else x, dim=-1)
+
+
+def test_where_room_is_short_no_reference_writes_to_inputs_that_are_kept() -> None:
+    given = torch.randn(64, 33)
+    x = given.clone()
+    assert doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x.abs()]), narrow=True) is not None
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="writes to"):
+        doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x]), narrow=True)
+    kept = given.clone()
+    made = doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [given]))
+    assert made is not None and torch.equal(given, kept)
+
+
+def test_what_did_not_fit_is_gone_before_parts_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[weakref.ref[torch.Tensor]] = []
+
+    def one_output(*_args: Any, **_kwargs: Any) -> Any:
+        output = torch.zeros(3, dtype=torch.float64)
+        seen.append(weakref.ref(output))
+        return None, [output]
+
+    def parts(*_args: Any, **_kwargs: Any) -> list[torch.Tensor]:
+        assert seen[0]() is None
+        return [torch.zeros(3)]
+
+    monkeypatch.setattr(truth, "forward", one_output)
+    monkeypatch.setattr(truth, "kept_as", _full_after(0, None))
+    monkeypatch.setattr(truth, "with_little_room", parts)
+    assert truth.truth(_Rows(), Drawn([layout.Slot(0)], [torch.randn(8, 8)]), narrow=True)[2]
+
+
+class _Positive(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x > 0
+
+
+def test_where_room_is_short_a_kernel_that_rounds_otherwise_still_passes() -> None:
+    """No lower precision can be told apart here, so that eager's own error is all there is to go by."""
+    x = Drawn([layout.Slot(0)], [torch.randint(-16, 16, (64, 128)) / 8])
+    contract = {"mul": "fp32", "acc": "fp32", "math": "exact"}
+    exact = torch.exp(x.tensors[0].double())
+    one_off = torch.nextafter(exact.float(), torch.tensor(torch.inf))
+    for narrow in (False, True):
+        exactly = truth.truth(_Exp(), x, narrow)[0]
+        (band,) = truth.bands(_Exp(), x, exactly, contract, 1, True, narrow)
+        assert band is not None and not band.separated
+        assert compare(one_off, exactly[0], band, None, "output", "fp32").kind == "", (narrow, band)
+
+
+class _Exp(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x)
+
+
+@pytest.mark.parametrize("expression", ["torch.softmax(x, -1)", "torch.relu(x - 9) * 0", "x @ x.T @ x"])
+def test_where_room_is_short_outputs_are_judged_as_ever(tmp_path: Path, expression: str) -> None:
+    problem = simple(tmp_path, expression)
+    made = {}
+    for tight in (False, True):
+        store = Store(str(tmp_path / f"store-{tight}"))
+        reference = Reference(problem, {}, SECRET, store, False, shelf=DeviceShelf(0), tight=tight)
+        reference.prepare()
+        intake.examine(reference)
+        made[tight] = reference
+    assert made[True].distributions == made[False].distributions and made[True].notes == made[False].notes
+    for which in ((0, OWN, 0), (0, "heavy", 0), (0, SLICE, 0), (1, OWN, 0)):
+        sets = {tight: reference.ensure(*which) for tight, reference in made.items()}
+        truths = {tight: reference.truth_of(sets[tight])[0][0] for tight, reference in made.items()}
+        assert truths[False].dtype == torch.float64 and torch.equal(truths[False].float(), truths[True])
+        bands = {tight: one.bands[0] for tight, one in sets.items()}
+        honest = truths[False].float()
+        for tight, band in bands.items():
+            assert band is not None
+            assert compare(honest, truths[tight], band, None, "output", "fp32").kind == ""
+            wrong = honest + 100 * band.tau * (honest.abs() + rms_of(honest) + 1e-30)
+            assert compare(wrong, truths[tight], band, None, "output", "fp32").kind != ""
+        usual, short = bands[False], bands[True]
+        assert usual is not None and short is not None and short.separated == usual.separated
+        # Errors of honest kernels are measured against the same rounded truth.
+        unit = truth.UNIT["fp32"]
+        assert abs(short.rms_limit - usual.rms_limit) <= 0.1 * usual.rms_limit + unit
+        assert abs(short.tau - usual.tau) <= 0.1 * usual.tau + 4 * unit
+
+
+def test_outputs_in_float64_are_never_rounded(tmp_path: Path) -> None:
+    problem = simple(tmp_path, "torch.softmax(x, -1)", "torch.randn(8, 16, dtype=torch.float64)")
+    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0), tight=True)
+    reference.prepare()
+    assert reference.truth_of(reference.ensure(0, OWN, 0))[0][0].dtype == torch.float64
 
 
 def _tensors_alive() -> int:
@@ -280,10 +390,10 @@ def test_what_judging_needs_is_told_by_the_sizes_of_one_call(tmp_path: Path, mon
     problem = simple(tmp_path, "torch.relu(x)", "torch.randn(rows, 16)", more="rows = 8")
     taken = given = 8 * 16 * 4
     _Card(monkeypatch, allocated=[taken + 1000], peak=taken + 1000 + taken + given + 50)
-    needed = (2 << 30) + 7 * taken + 9 * given + 4 * 50 + 5 * 1000
+    needed = (2 << 30) + 5 * taken + 9 * given + 4 * 50 + 5 * 1000
     assert referee_gpu.look(problem, []) == {"needed_bytes": needed, "memory_bytes": 100 << 30}
     _Card(monkeypatch, allocated=[0, 0], peak=0)
-    larger = (2 << 30) + 16 * 32 * 16 * 4
+    larger = (2 << 30) + 14 * 32 * 16 * 4
     assert referee_gpu.look(problem, [{"rows": 32}])["needed_bytes"] == larger, "the largest of all shapes"
 
 

@@ -463,14 +463,16 @@ fn load_on_gpu(
     zygote: &mut Zygote,
     request: &OpenRequest<'_>,
 ) -> Result<(Loaded, Turn)> {
-    if room.is_some() {
-        let turn = waiting.turn()?;
-        return Ok((Referee::load(zygote, request)?, turn));
+    let has_room = room.is_some();
+    if !has_room {
+        *room = waiting.room(LEAST)?;
     }
-    *room = waiting.room(LEAST)?;
     let turn = waiting.turn()?;
     let mut loaded = Referee::load(zygote, request)?;
     let share = loaded.needed_share(request.limit_s)?;
+    if has_room {
+        return Ok((loaded, turn));
+    }
     // Whoever waits for room holds no turn: those who have it may need that turn to end.
     drop(turn);
     *room = None;
