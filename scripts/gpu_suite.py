@@ -36,9 +36,9 @@ PROFILED, WITHOUT_COUNTERS = "profiled", "profiled without counters"
 FEWEST_METRICS = 20  # of the 24: a chip may lack some
 GIB = 1 << 30
 MIB = 1 << 20
-# As large as most of KernelBench's first level, on cards of 141 GB; a like share of smaller ones. A set of inputs with its
-# truth, slots and copies for two cells, and what the float64 reference needs meanwhile are some twenty times as much.
-LARGE_SHARE, LARGEST = 23, 6 * GIB
+# As large as most of KernelBench's first level, or what smaller cards bear: a set of inputs with its truth, slots for two
+# cells, and what the float64 reference needs meanwhile are some thirteen times as much.
+LARGE_SHARE, LARGEST = 14, 6 * GIB
 WAITED_FOR_ROOM = "waiting for room"  # what kforge says then
 WAITED_FOR_S = 15  # longer than a call that does not wait takes
 STRANGER = """
@@ -135,12 +135,16 @@ def plan(root: Path, baselines: str) -> list[Case]:
     return cases
 
 
-def large_cases(corpus: Path, folder: Path, card_bytes: int) -> list[Case]:
-    """A problem of the corpus with as many rows as this card bears, written into `folder`: alone, and beside a kernel that
-    takes most of the device."""
-    problem = corpus / "problems/scale_relu.py"
+def large_size(card_bytes: int) -> int:
+    """As many bytes as this card bears, or as there is time for."""
     share = card_bytes // LARGE_SHARE
-    nbytes = min(share - share % (GIB if share >= GIB else 64 * MIB), LARGEST)
+    return min(share - share % (GIB if share >= GIB else 64 * MIB), LARGEST)
+
+
+def large_cases(corpus: Path, folder: Path, nbytes: int) -> list[Case]:
+    """A problem of the corpus with inputs of that size, written into `folder`: alone, and beside a kernel that takes most of
+    the device."""
+    problem = corpus / "problems/scale_relu.py"
     rows = nbytes // (4 * 4096)
     text, changed = re.subn(r"(?m)^rows = \d+$", f"rows = {rows}", problem.read_text(encoding="utf-8"))
     assert changed == 1, f"{problem} has no line for its rows"
@@ -425,6 +429,12 @@ def arguments() -> argparse.Namespace:
         default=3,
         help="calls of kforge side by side: they build together, and take turns at timing",
     )
+    parser.add_argument(
+        "--large-gib",
+        type=int,
+        default=0,
+        help="inputs of the cases `large` and `crowded`; without it a fourteenth of the card, or 6 where that is more",
+    )
     parser.add_argument("--baselines", default="eager", help="baselines of the examples: auto, all, compile, eager")
     return parser.parse_args()
 
@@ -435,7 +445,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if has_gpu():
             if memory := card_bytes():
-                cases += large_cases(ROOT / "corpus/gpu", Path(folder), memory)
+                nbytes = args.large_gib * GIB or large_size(memory)
+                cases += large_cases(ROOT / "corpus/gpu", Path(folder), nbytes)
             return judge_all([case for case in cases if re.search(args.only, case.name)], args)
     chosen = sum(1 for case in cases if re.search(args.only, case.name))
     print("There is no GPU here (nvidia-smi is missing or fails): nothing was run.")

@@ -195,12 +195,12 @@ def test_a_large_problem_is_as_large_as_the_card_bears(tmp_path: Path) -> None:
     corpus = suite.ROOT / "corpus/gpu"
     for card_mib, name in (
         (143771, "6_GiB"),
-        (81559, "3_GiB"),
+        (81559, "5_GiB"),
         (24576, "1_GiB"),
-        (8192, "0.3125_GiB"),
+        (8192, "0.5625_GiB"),
         (1 << 20, "6_GiB"),
     ):
-        case, crowded = suite.large_cases(corpus, tmp_path, card_mib << 20)
+        case, crowded = suite.large_cases(corpus, tmp_path, suite.large_size(card_mib << 20))
         assert crowded.alone and crowded.beside is not None and crowded.beside.problem == case.problem
         assert case.name == f"large/{name}_in_{name}_out" and case.alone
         text = case.problem.read_text(encoding="utf-8")
