@@ -175,7 +175,7 @@ class _Referee:
             "contract": reference.contract,
             "key": self._key,
             "folder": self.store.folder,
-            "report": self._report,
+            "report": {**self._report, "notes": [*self._report["notes"], *_of_this_session(reference)]},
             "variants": [variant.json() for variant in reference.variants],
             "distributions": reference.distributions,
             "input_bytes": reference.input_bytes,
@@ -220,6 +220,13 @@ class _Referee:
         if self._out is None:
             raise ProblemError("no output region is attached")
         return memoryview(self._out)
+
+
+def _of_this_session(reference: Reference) -> list[str]:
+    """What is not kept with the problem: the next session may have more room."""
+    if reference.rounds_truths:
+        return ["the device is short of memory: truths in float64 are rounded to float32 before outputs are compared"]
+    return []
 
 
 def _repeatable(

@@ -223,7 +223,7 @@ class Reference:
         native = _surviving(model, drawn, own)
         if native is None:
             return False
-        exact = truth.truth(model, drawn, self._narrow)
+        exact = truth.truth(model, drawn, self.rounds_truths)
         if not self._precise_enough(native, exact[0]):
             return False
         del native
@@ -264,7 +264,7 @@ class Reference:
             return found
         self._make_room(variant)
         drawn = self._draw_slice(number) if distribution == SLICE else self._draw(variant, distribution, number)
-        exactly = truth.truth(self.model(variant), drawn, self._narrow)
+        exactly = truth.truth(self.model(variant), drawn, self.rounds_truths)
         made = self._keep_set(variant, distribution, number, drawn, exactly)
         del drawn
         home.give_back_unused()
@@ -287,7 +287,7 @@ class Reference:
                 self.contract,
                 self.variants[variant].reduction,
                 doubled,
-                self._narrow,
+                self.rounds_truths,
             )
         )
         store = self._store_for(distribution)
@@ -354,7 +354,7 @@ class Reference:
             tensor = base.tensors[which]
             own = tensor[row].clone()
             tensor[row] = slice_of_other
-            after, _sources, _doubled = truth.truth(self.model(0), base, self._narrow)
+            after, _sources, _doubled = truth.truth(self.model(0), base, self.rounds_truths)
             if self._moved(before, after):
                 return base
             del after
@@ -422,8 +422,8 @@ class Reference:
         return tensors, sources
 
     @property
-    def _narrow(self) -> bool:
-        """Whether truths are rounded to float32, for want of room: half of a unit there is little beside any tolerance,
+    def rounds_truths(self) -> bool:
+        """Whether they are rounded to float32, for want of room: half of a unit there is little beside any tolerance,
         unless outputs are in float64."""
         wide = any(f.torch_dtype == torch.float64 for v in self.variants for f in v.output_fields)
         return self._tight and not wide and not self.mutates_inputs

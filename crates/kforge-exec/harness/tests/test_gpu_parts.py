@@ -343,6 +343,17 @@ def _opened(folder: Path) -> Any:
     return made
 
 
+def test_whoever_is_judged_short_of_memory_is_told(tmp_path: Path) -> None:
+    opening = {**_OPENING, "fresh": False, "store": str(tmp_path), "session_store": str(tmp_path / "session")}
+    said = {}
+    for tight in (True, False):
+        made = referee._Referee(simple(tmp_path, "torch.softmax(x, -1)"))
+        made._tight = tight
+        said[tight] = made.perform(opening, [])[0]["report"]["notes"]
+    assert "short of memory" in said[True][-1]
+    assert said[False] == said[True][:-1], "another session may have more room"
+
+
 def test_what_finds_no_memory_beside_other_sets_is_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _opened(tmp_path)
     made.reference._shelf = DeviceShelf(1 << 30)
