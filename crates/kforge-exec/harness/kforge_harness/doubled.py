@@ -51,6 +51,8 @@ def in_parts(model: nn.Module, drawn: Drawn, narrow: bool = False) -> list[torch
 
 def _on_the_inputs_themselves(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
     """Where there is no room for copies, which references that write to their inputs need: also those that seldom do."""
+    if any(t.is_inference() for t in drawn.tensors):  # nobody counts the versions of these
+        return forward(model, drawn)[1]
     before = [t._version for t in drawn.tensors]
     _skeleton, outputs = forward(model, drawn, on_copies=False)
     if [t._version for t in drawn.tensors] != before:

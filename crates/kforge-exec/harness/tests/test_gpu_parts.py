@@ -129,6 +129,10 @@ def test_where_room_is_short_no_reference_writes_to_inputs_that_are_kept() -> No
     assert doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x.abs()]), narrow=True) is not None
     with pytest.raises(torch.cuda.OutOfMemoryError, match="writes to"):
         doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x]), narrow=True)
+    with torch.inference_mode():
+        uncounted = given.clone()
+    assert doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [uncounted]), narrow=True) is not None
+    assert torch.equal(uncounted, given)
     kept = given.clone()
     made = doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [given]))
     assert made is not None and torch.equal(given, kept)
