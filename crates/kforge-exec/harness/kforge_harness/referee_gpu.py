@@ -121,9 +121,7 @@ class Desk:
 
     def _places(self) -> int:
         """How many calls can be made in a row: short ones need several, so that the clock outside resolves them."""
-        one = (
-            self._reference.input_bytes + 2 * self._reference.output_bytes
-        )  # outputs are copied, of one lane at a time
+        one = self._reference.input_bytes + 2 * self._reference.output_bytes  # outputs are copied
         memory = torch.cuda.get_device_properties(0).total_memory
         return int(min(max(_LANE_SHARE * memory // one, 1), _MOST_PLACES))
 
