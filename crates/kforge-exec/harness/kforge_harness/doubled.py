@@ -33,7 +33,7 @@ def with_little_room(model: nn.Module, drawn: Drawn, narrow: bool = False) -> li
 def in_parts(model: nn.Module, drawn: Drawn, narrow: bool = False) -> list[torch.Tensor] | None:
     """Parts of the batch one after the other; None where the batch is not just many inputs side by side."""
     batch = max((t.shape[0] for t in drawn.tensors if t.dim()), default=0)
-    native = _on_the_inputs_themselves(model, drawn) if narrow else forward(model, drawn)[1]
+    native = as_eager(model, drawn, narrow)
     if batch < 2 * _FEWEST_PARTS or any(t.dim() == 0 or t.shape[0] != batch for t in native):
         return None
     parts = _FEWEST_PARTS
@@ -49,9 +49,10 @@ def in_parts(model: nn.Module, drawn: Drawn, narrow: bool = False) -> list[torch
     return None
 
 
-def _on_the_inputs_themselves(model: nn.Module, drawn: Drawn) -> list[torch.Tensor]:
-    """Where there is no room for copies, which references that write to their inputs need: also those that seldom do."""
-    if any(t.is_inference() for t in drawn.tensors):  # nobody counts the versions of these
+def as_eager(model: nn.Module, drawn: Drawn, narrow: bool) -> list[torch.Tensor]:
+    """Outputs in the reference's own precision; with `narrow` there is no room for copies of the inputs, which references
+    that write to them need: also those that seldom do."""
+    if not narrow or any(t.is_inference() for t in drawn.tensors):  # nobody counts the versions of these
         return forward(model, drawn)[1]
     before = [t._version for t in drawn.tensors]
     _skeleton, outputs = forward(model, drawn, on_copies=False)

@@ -276,20 +276,14 @@ class Reference:
         self.doubled = self.doubled and doubled
         family = OWN if distribution in (SLICE, UNSEEN) else distribution
         first = self.sets.get(f"v{variant}-{family}-0")
+        model, narrow = self.model(variant), self.rounds_truths
         # One band serves all sets of a distribution: it is relative to the rms of each set's own truth.
         bands = (
             first.bands
             if first
-            else truth.bands(
-                self.model(variant),
-                drawn,
-                exact,
-                self.contract,
-                self.variants[variant].reduction,
-                doubled,
-                self.rounds_truths,
-            )
+            else truth.bands(model, drawn, exact, self.contract, self.variants[variant].reduction, doubled, narrow)
         )
+        bands = truth.on_this_set(bands, model, drawn, exact, narrow)
         store = self._store_for(distribution)
         try:
             store.write_tensors(f"{name}.in", drawn.tensors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import nn
 
 from . import home
 from .align import weights_of
-from .doubled import kept_as, with_little_room
+from .doubled import as_eager, kept_as, with_little_room
 from .errors import error_of, rms_of, worst_of
 from .modes import Watch
 from .problem import Drawn, forward
@@ -32,6 +32,7 @@ SEPARATION_FROM_TF32 = 2.0  # bf16 makes thrice the error of cut-off TF32, and t
 FLOOR = 0.3  # of a unit roundoff times the root of the reduction's length: rounding no one can avoid
 OF_ROUNDED = 0.5 * UNIT["fp32"]  # where the truth is rounded too, a right result may show no error at all
 FAST_MATH = 8.0  # wider by this where the contract says `math: fast`
+FEW = 64  # elements of an output: with fewer, one set does not tell how much eager rounds on the next
 NATIVE_MARGIN = 4.0  # the element band is never tighter than this many times eager's own worst element
 
 
@@ -143,6 +144,24 @@ def bands(
         tau = widen * usual_tolerance(mul, own.dtype)
         tau = max(tau, NATIVE_MARGIN * worst_of(own, true, scale))
         made.append(Band(math.sqrt(e_hi * e_lo) if separated else SEPARATION * e_hi, tau, scale, e_hi, e_lo, separated))
+    return made
+
+
+def on_this_set(
+    of_distribution: list[Band | None], model: nn.Module, drawn: Drawn, exact: list[torch.Tensor], narrow: bool = False
+) -> list[Band | None]:
+    """The bands of a distribution for one set of it: an output of few elements may be a difference that all but cancels, and
+    is never held to less than what eager does there."""
+    few = [band is not None and true.numel() < FEW for band, true in zip(of_distribution, exact, strict=True)]
+    if not any(few):
+        return of_distribution
+    made: list[Band | None] = []
+    for band, is_small, own, true in zip(of_distribution, few, as_eager(model, drawn, narrow), exact, strict=True):
+        if band is not None and is_small:
+            error, worst = error_of(own, true) / (rms_of(true) or 1.0), worst_of(own, true, band.scale)
+            limit, tau = max(band.rms_limit, NATIVE_MARGIN * error), max(band.tau, NATIVE_MARGIN * worst)
+            band = replace(band, rms_limit=limit, tau=tau)
+        made.append(band)
     return made
 
 

@@ -142,7 +142,7 @@ def test_sets_differ_by_number_and_variant_and_share_a_band(tmp_path: Path) -> N
     a, b, c = reference.ensure(0, OWN, 0), reference.ensure(0, OWN, 1), reference.ensure(1, OWN, 0)
     assert a.fresh and not torch.equal(inputs_of(reference, a)[0], inputs_of(reference, b)[0])
     assert not torch.equal(reference.truth_of(a)[0][0], reference.truth_of(c)[0][0])
-    assert a.bands is b.bands and a.bands is not c.bands
+    assert a.bands == b.bands and a.bands is not c.bands
     assert reference.ensure(0, OWN, 0) is a and not a.fresh
     assert reference.find(a.name) is a
     with pytest.raises(ProblemError, match="no set"):

@@ -21,6 +21,7 @@ from kforge_harness.truth import (
     Band,
     ReductionMeter,
     bands,
+    on_this_set,
     round_to,
     truth,
 )  # fmt: skip
@@ -251,3 +252,35 @@ def test_a_model_that_cannot_run_in_double_is_judged_natively_with_a_wider_band(
     assert not doubled and exact[0].dtype == torch.float64
     (band,) = bands(SingleOnly(), inputs, exact, STRICT, 16, doubled)
     assert band is not None and band.tau >= 4 * TAU["fp32"]
+
+
+class Cancelling(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * b + a
+
+
+def test_a_difference_that_all_but_cancels_is_not_held_to_more_than_eager_gives() -> None:
+    torch.manual_seed(0)
+    usual = drawn(torch.tensor(0.7312345), torch.tensor(0.4198765))
+    exact, _sources, doubled = truth(Cancelling(), usual)
+    made = bands(Cancelling(), usual, exact, STRICT, 1, doubled)
+    refused = let_through = 0
+    for _ in range(200):
+        pair = drawn(torch.randn(()), -1 + 0.01 * torch.randn(()))
+        (true,), _sources, _doubled = truth(Cancelling(), pair)
+        (band,) = on_this_set(made, Cancelling(), pair, [true])
+        assert band is not None and made[0] is not None and band.rms_limit >= made[0].rms_limit
+        eager = Cancelling()(*pair.tensors)
+        assert compare(eager, true, band, None, "output", "fp32").kind == ""
+        refused += compare(eager, true, made[0], None, "output", "fp32").kind != ""
+        lower = Cancelling()(*(round_to(t, "tf32") for t in pair.tensors))
+        let_through += compare(lower, true, band, None, "output", "fp32").kind == ""
+    assert refused > 50, "with the distribution's band"
+    assert let_through < 10, "products in TF32"
+
+
+def test_outputs_of_many_elements_have_the_band_of_their_distribution() -> None:
+    inputs = drawn(torch.randn(100), torch.randn(100))
+    exact, _sources, doubled = truth(Cancelling(), inputs)
+    made = bands(Cancelling(), inputs, exact, STRICT, 1, doubled)
+    assert on_this_set(made, Cancelling(), inputs, exact) is made
