@@ -1,4 +1,4 @@
-"""Judges every example and prints the table of the README: python scripts/examples_table.py [--kforge PATH]."""
+"""Judges every example and prints the table of docs/measurements/examples.md: python scripts/examples_table.py [--kforge PATH]."""
 
 from __future__ import annotations
 

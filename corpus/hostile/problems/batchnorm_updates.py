@@ -1,4 +1,4 @@
-"""Every call moves the running statistics, on which the output does not depend."""
+"""Every call moves the running statistics, on which the output does not depend: they are outputs themselves."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The reference writes to its input; a candidate need not."""
+"""The reference writes to its input, and so must a candidate."""
 
 import torch
 from torch import nn

@@ -2,24 +2,36 @@
 
 use crate::{
     channel::wait_readable,
+    claims::{self, Claims, OutputField},
     error::{ExecError, Result},
+    failure::Tried,
     log::{bounded, printable},
     memory::Shared,
     sandbox::{Event, Sandbox, limit_kind},
     slots::Slots,
+    window::Window,
 };
 use kforge_types::{Kind, Verdict};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType, recv,
+    recvmsg, send, socketpair,
+};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    io::IoSliceMut,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
 const MAGIC: u32 = 0x4B46_524B;
 const RECORD: usize = 64;
 const DETAIL_BYTES: usize = 64 * 1024;
+/// Where results lie is told in the second half of the detail region.
+const CLAIMS_AT: usize = 32 * 1024;
+const NULL_ROW: u64 = 1 << 32;
+/// Pieces of a device's memory that may come with one answer.
+const MOST_HANDED_OVER: usize = 64;
 /// For how long an answer that is timed is waited for awake.
 const AWAKE: Duration = Duration::from_millis(10);
 /// What a cell's failure is called that is a compiler's absence; the compiler's name follows.
@@ -31,15 +43,23 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) enum Op {
     Import,
     Construct(u64),
-    Call,
+    /// So many calls one after the other, for which it is ready.
+    Row(u64),
     LoadWeights(u64),
     Audit,
     /// Triton's launches: kept by an interpreting cell, compiled by another.
     AheadOfTime,
     /// Threads on cores of their own, or free to go where the system puts them.
     Pin(bool),
-    /// Whether the tensor that was returned last is still the one that was copied.
-    Recheck,
+    /// Before a row, outside of every clock. With `null` nothing will be called, which shows what asking takes.
+    Ready {
+        calls: u64,
+        null: bool,
+    },
+    /// The results of the last row stay for good.
+    Hold,
+    /// Whether results are copied before they are left, as a part of the call.
+    Clone(bool),
     /// Of a baseline: operators with their times, over so many calls.
     Profile(u64),
     /// So many calls without outputs, while a profiler looks on.
@@ -61,12 +81,12 @@ impl Op {
         match self {
             Self::Import => (1, 0),
             Self::Construct(variant) => (2, variant),
-            Self::Call => (3, 0),
+            Self::Row(calls) => (3, calls),
             Self::LoadWeights(variant) => (4, variant),
             Self::Audit => (5, 0),
             Self::AheadOfTime => (6, 0),
             Self::Pin(apart) => (7, u64::from(apart)),
-            Self::Recheck => (8, 0),
+            Self::Ready { calls, null } => (8, calls | if null { NULL_ROW } else { 0 }),
             Self::Profile(calls) => (9, calls),
             Self::Inspect(what) => (10, what),
             Self::Repeat(calls) => (11, calls),
@@ -74,28 +94,34 @@ impl Op {
             Self::Kernels(calls) => (13, calls),
             Self::Queue(calls) => (14, calls),
             Self::Collect(calls) => (15, calls),
+            Self::Hold => (16, 0),
+            Self::Clone(on) => (17, u64::from(on)),
         }
     }
 }
 
-/// A good answer: claims from inside, and the time seen from outside.
+/// A good answer: claims from inside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) inside_ns: u64,
-    pub(crate) outside_ns: u64,
     pub(crate) a: u64,
     pub(crate) b: u64,
 }
 
-/// What was asked, and when.
+/// Bytes, by what `/proc/PID/status` says. Shared memory too: a store of results may lie there as well.
+fn held_by(status: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB"))?;
+        found.trim().parse::<u64>().ok()
+    };
+    Some((kib("RssAnon:")? + kib("RssShmem:").unwrap_or_default()) * 1024)
+}
+
+/// What was asked.
 pub(crate) struct Question {
     op: Op,
     nonce: [u8; 8],
-    asked: Instant,
 }
-
-/// Either an answer or a verdict on whoever failed to give one.
-pub(crate) type Asked = std::result::Result<Answer, Verdict>;
 
 /// One cell with its slots.
 pub(crate) struct Cell {
@@ -104,8 +130,19 @@ pub(crate) struct Cell {
     pub(crate) slots: Slots,
     detail: Shared,
     handle: Option<OwnedFd>,
+    /// Its memory; nothing where results must be copied.
+    window: Option<Window>,
+    /// Pieces of a device's memory that came with the last answer.
+    handed_over: Vec<OwnedFd>,
     ready: bool,
     dead: bool,
+}
+
+/// What a signal makes of a process.
+#[derive(Debug, Clone, Copy)]
+enum Awake {
+    Yes,
+    No,
 }
 
 impl Cell {
@@ -126,7 +163,17 @@ impl Cell {
         let (child, handle) = sandbox.spawn(spec, env, &fds)?;
         drop(fds);
         drop(theirs);
-        Ok(Self { channel: ours, child, slots, detail, handle, ready: false, dead: false })
+        Ok(Self {
+            channel: ours,
+            child,
+            slots,
+            detail,
+            handle,
+            window: None,
+            handed_over: Vec::new(),
+            ready: false,
+            dead: false,
+        })
     }
 
     /// Its number in the sandbox.
@@ -150,32 +197,46 @@ impl Cell {
             return Err(ExecError::harness(format!("a cell does not start: {why}\n{}", sandbox.log.text().trim())));
         }
         self.ready = true;
+        // Before anything of a candidate's runs in there: what it forbids later does not matter any more.
+        self.window = self.handle.as_ref().and_then(pid_of).and_then(Window::open);
         Ok(())
     }
 
+    /// Memory of its own that it holds, as the system counts it.
+    pub(crate) fn held_bytes(&self) -> Option<u64> {
+        let pid = self.handle.as_ref().and_then(pid_of)?;
+        // A thread that has ended tells nothing, be it the first one: then any other tells it.
+        let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        tasks.find_map(|task| held_by(&std::fs::read_to_string(task.path().join("status")).ok()?))
+    }
+
+    /// Its memory, where results are read there.
+    pub(crate) fn window(&self) -> Option<&Window> {
+        self.window.as_ref()
+    }
+
+    /// Where it says that the results of its last row lie; nothing where that makes no sense.
+    pub(crate) fn claims(&mut self, fields: &[OutputField], calls: usize) -> Option<(Claims, Vec<OwnedFd>)> {
+        let files = std::mem::take(&mut self.handed_over);
+        let told = self.detail.bytes()[CLAIMS_AT..].to_vec();
+        claims::read(&told, fields, calls, files.len()).map(|claims| (claims, files))
+    }
+
     /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.
-    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Result<Asked> {
-        let question = match self.send(sandbox, op, false)? {
-            Ok(question) => question,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
+    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Tried<Answer> {
+        let question = self.send(sandbox, op, false)?;
         self.answer_in_time(sandbox, &question, limit)
     }
 
     /// Asks without waiting.
     ///
     /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
-    pub(crate) fn send(
-        &mut self,
-        sandbox: &mut Sandbox,
-        op: Op,
-        thaw: bool,
-    ) -> Result<std::result::Result<Question, Verdict>> {
+    pub(crate) fn send(&mut self, sandbox: &mut Sandbox, op: Op, thaw: bool) -> Tried<Question> {
         if !self.ready {
             self.wait_until_ready(sandbox)?;
         }
         if self.dead {
-            return Ok(Err(Verdict::of(Kind::Exit, "its process has ended")));
+            return Err(Verdict::of(Kind::Exit, "its process has ended").into());
         }
         let mut nonce = [0; 8];
         fill_random(&mut nonce)?;
@@ -185,15 +246,17 @@ impl Cell {
         record[4..8].copy_from_slice(&code.to_le_bytes());
         record[8..16].copy_from_slice(&nonce);
         record[16..24].copy_from_slice(&argument.to_le_bytes());
-        let asked = Instant::now();
         if send(&self.channel, &record, SendFlags::NOSIGNAL).is_err() {
-            return self.ended(sandbox).map(Err);
+            return Err(self.ended(sandbox)?.into());
         }
         if thaw {
-            self.wake();
-            sandbox.thaw()?;
+            // In a row nobody else works, and a supervisor that wakes everybody would take a processor from those who do.
+            let woken = self.signal(Awake::Yes);
+            if !(woken && matches!(op, Op::Row(_))) {
+                sandbox.thaw()?;
+            }
         }
-        Ok(Ok(Question { op, nonce, asked }))
+        Ok(Question { op, nonce })
     }
 
     /// The answer to what was asked last, if it comes within `limit` from now.
@@ -202,30 +265,43 @@ impl Cell {
         sandbox: &mut Sandbox,
         question: &Question,
         limit: Duration,
-    ) -> Result<Option<Asked>> {
+    ) -> Tried<Option<Answer>> {
         let deadline = Instant::now() + limit;
         if matches!(question.op, Op::Collect(_)) {
             self.look_out();
         }
         loop {
-            if let Some(verdict) = self.bad_news(sandbox) {
-                return Ok(Some(Err(verdict)));
-            }
+            self.is_there(sandbox)?;
             let ready = wait_readable(&[self.channel.as_fd(), sandbox.fd()], deadline)?;
-            let outside_ns = question.asked.elapsed().as_nanos() as u64;
             if ready[0] {
                 let mut reply = [0; RECORD + 1];
-                let (length, _) = recv(&self.channel, &mut reply, RecvFlags::DONTWAIT).unwrap_or((0, 0));
+                let length = self.receive(&mut reply);
                 if length == 0 {
-                    return self.ended(sandbox).map(|verdict| Some(Err(verdict)));
+                    return Err(self.ended(sandbox)?.into());
                 }
-                return self.read_reply(&reply[..length], question.nonce, outside_ns, sandbox).map(Some);
+                return self.read_reply(&reply[..length], question.nonce, sandbox).map(Some);
             }
             if !ready[1] {
                 return Ok(None);
             }
             sandbox.listen(deadline)?;
         }
+    }
+
+    /// One record, with what comes along.
+    fn receive(&mut self, reply: &mut [u8]) -> usize {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_HANDED_OVER))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(reply)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let length = recvmsg(&self.channel, &mut parts, &mut ancillary, flags).map_or(0, |received| received.bytes);
+        self.handed_over.clear();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                self.handed_over.extend(files);
+            }
+        }
+        length
     }
 
     /// Waits awake for a while: being woken would take longer than what is measured.
@@ -245,7 +321,7 @@ impl Cell {
         sandbox: &mut Sandbox,
         question: &Question,
         limit: Duration,
-    ) -> Result<Asked> {
+    ) -> Tried<Answer> {
         if let Some(answer) = self.answer(sandbox, question, limit)? {
             return Ok(answer);
         }
@@ -253,40 +329,51 @@ impl Cell {
         let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(question.op));
         // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
         let building = matches!(question.op, Op::Import) && sandbox.process_count()? > 1;
-        Ok(Err(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text)))
+        Err(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text).into())
     }
 
-    /// At once; whoever else is in the sandbox is woken by its supervisor.
-    fn wake(&self) {
+    /// Wakes or stops its process at once, without a detour through the supervisor; whether that could be done.
+    fn signal(&self, awake: Awake) -> bool {
         #[cfg(target_os = "linux")]
         if let Some(handle) = &self.handle {
-            let _ = rustix::process::pidfd_send_signal(handle, rustix::process::Signal::CONT);
+            let signal = match awake {
+                Awake::Yes => rustix::process::Signal::CONT,
+                Awake::No => rustix::process::Signal::STOP,
+            };
+            return rustix::process::pidfd_send_signal(handle, signal).is_ok();
         }
+        let _ = awake;
+        false
     }
 
-    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], outside_ns: u64, sandbox: &Sandbox) -> Result<Asked> {
+    /// Threads that spin for their next piece of work would keep the supervisor, who stops everybody, from its processor.
+    pub(crate) fn stop(&self) {
+        self.signal(Awake::No);
+    }
+
+    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], sandbox: &Sandbox) -> Tried<Answer> {
         let word = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap_or_default());
         if reply.len() != RECORD || reply[..4] != MAGIC.to_le_bytes() || reply[8..16] != nonce {
             self.dead = true;
-            return Ok(Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer")));
+            return Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer").into());
         }
         let kind_bytes = &reply[44..64];
         let end = kind_bytes.iter().position(|&b| b == 0).unwrap_or(kind_bytes.len());
         let name = String::from_utf8_lossy(&kind_bytes[..end]).into_owned();
         if name == "ok" {
-            return Ok(Ok(Answer { inside_ns: word(16), outside_ns, a: word(24), b: word(32) }));
+            return Ok(Answer { inside_ns: word(16), a: word(24), b: word(32) });
         }
         if let Some(tool) = name.strip_prefix(MISSING) {
-            return match sandbox.compilers.as_ref().and_then(|compilers| compilers.missing(tool)) {
-                Some(text) => Err(ExecError::Toolchain(text)),
+            return Err(match sandbox.compilers.as_ref().and_then(|compilers| compilers.missing(tool)) {
+                Some(text) => ExecError::Toolchain(text).into(),
                 // Not true: a failure to build like others.
-                None => Ok(Err(Verdict::of(Kind::Compiler, self.detail_text()))),
-            };
+                None => Verdict::of(Kind::Compiler, self.detail_text()).into(),
+            });
         }
-        Ok(Err(match Kind::from_name(&name) {
-            Some(kind) if kind != Kind::FrameworkOnly => Verdict::of(kind, self.detail_text()),
-            _ => Verdict::of(Kind::Protocol, "its process answered with an unknown word"),
-        }))
+        Err(match Kind::from_name(&name) {
+            Some(kind) if kind != Kind::FrameworkOnly => Verdict::of(kind, self.detail_text()).into(),
+            _ => Verdict::of(Kind::Protocol, "its process answered with an unknown word").into(),
+        })
     }
 
     /// Text that the cell left in shared memory, bounded and printable.
@@ -301,27 +388,25 @@ impl Cell {
         printable(&String::from_utf8_lossy(&bytes[..end]))
     }
 
-    /// What the supervisor has reported so far, where it means the end of this cell.
-    pub(crate) fn bad_news(&mut self, sandbox: &mut Sandbox) -> Option<Verdict> {
+    /// A verdict where something that the supervisor has reported so far means the end of this cell.
+    pub(crate) fn is_there(&mut self, sandbox: &mut Sandbox) -> std::result::Result<(), Verdict> {
         while let Some(event) = sandbox.events.pop_front() {
-            if let Some(verdict) = self.heard(&event) {
-                return Some(verdict);
-            }
+            self.survives(&event)?;
         }
-        None
+        Ok(())
     }
 
-    fn heard(&mut self, event: &Event) -> Option<Verdict> {
+    fn survives(&mut self, event: &Event) -> std::result::Result<(), Verdict> {
         let verdict = match event {
             Event::Limit { limit } => {
                 let (kind, text) = limit_kind(limit);
                 Verdict::of(kind, text)
             }
             Event::Exited { exited, status } if *exited == self.child => exit_verdict(*status),
-            Event::Exited { .. } => return None,
+            Event::Exited { .. } => return Ok(()),
         };
         self.dead = true;
-        Some(verdict)
+        Err(verdict)
     }
 
     /// The channel is closed: the supervisor says why, shortly.
@@ -329,13 +414,19 @@ impl Cell {
         self.dead = true;
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
-            if let Some(verdict) = self.bad_news(sandbox) {
+            if let Err(verdict) = self.is_there(sandbox) {
                 return Ok(verdict);
             }
             sandbox.listen(deadline)?;
         }
         Ok(Verdict::of(Kind::Protocol, "its process closed the channel and did not end"))
     }
+}
+
+/// As this process sees it, whatever namespaces it has.
+fn pid_of(handle: &OwnedFd) -> Option<u32> {
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
+    told.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
 }
 
 fn exit_verdict(status: i32) -> Verdict {
@@ -369,10 +460,10 @@ fn describe(op: Op) -> &'static str {
     match op {
         Op::Import => "importing the file and building its kernels",
         Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
-        Op::Call | Op::Audit | Op::Repeat(_) | Op::Graph(_) | Op::Queue(_) | Op::Collect(_) => "running forward",
+        Op::Row(_) | Op::Audit | Op::Repeat(_) | Op::Graph(_) | Op::Queue(_) | Op::Collect(_) => "running forward",
         Op::AheadOfTime => "compiling kernels ahead of time",
         Op::Pin(_) => "placing threads",
-        Op::Recheck => "looking at an output again",
+        Op::Ready { .. } | Op::Hold | Op::Clone(_) => "preparing a call",
         Op::Profile(_) => "profiling the reference",
         Op::Kernels(_) => "profiling its kernels",
         Op::Inspect(_) => "looking at what was built",

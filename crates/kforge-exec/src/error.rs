@@ -14,6 +14,11 @@ pub enum ExecError {
     /// A compiler that the candidate needs is not on this machine.
     #[error("the candidate cannot be built on this machine, which says nothing about it: {0}")]
     Toolchain(String),
+    /// The candidate does what only a GPU can do, and there is none; the name of what it does.
+    #[error(
+        "the candidate cannot be judged on this machine, which says nothing about it: there is no GPU, and Triton's interpreter cannot run `{0}`; judge it on a machine with a GPU"
+    )]
+    Uninterpretable(String),
     /// Less sandbox than was demanded.
     #[error("the sandbox reaches level `{}` only ({}); run `kforge doctor` for the reason, or lower --require-sandbox", level(.0), .0.missing.join("; "))]
     Sandbox(SandboxReport),
@@ -23,6 +28,9 @@ pub enum ExecError {
     /// The device does not work any more: nobody may judge on it.
     #[error("{0}")]
     OutOfUse(String),
+    /// A baseline that was right before was not, or did not answer.
+    #[error("the baseline {0}; measure without it with --baselines, and report it")]
+    Baseline(String),
     /// The harness ended or said something unexpected.
     #[error("the evaluator's own process failed: {0}; run again with KFORGE_LOG=debug, and report it if it stays")]
     Harness(String),
@@ -44,6 +52,10 @@ impl ExecError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |cause| Self::Io { what, cause }
+    }
+
+    pub(crate) fn baseline(reason: impl std::fmt::Display) -> Self {
+        Self::Baseline(format!("failed: {reason}"))
     }
 
     pub(crate) fn harness(what: impl std::fmt::Display) -> Self {

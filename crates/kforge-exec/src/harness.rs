@@ -46,6 +46,15 @@ pub fn runtime_sources() -> BTreeMap<String, &'static str> {
     files.into_iter().filter_map(|(path, text)| Some((module(&path), std::str::from_utf8(text).ok()?))).collect()
 }
 
+/// How PyTorch runs a module with some of its own switches on: a module that needs torch alone.
+#[must_use]
+pub fn framework_ways_source() -> &'static str {
+    HARNESS
+        .get_file("kforge_harness/shared/framework_ways.py")
+        .and_then(include_dir::File::contents_utf8)
+        .unwrap_or_default()
+}
+
 fn python_files(dir: &'static Dir<'static>) -> Vec<(String, &'static [u8])> {
     let mut found = Vec::new();
     for entry in dir.entries() {
@@ -86,7 +95,15 @@ mod tests {
         });
         assert!(unpacked.iter().all(|folder| *folder == unpacked[0]));
         let left: Vec<_> = std::fs::read_dir(unpacked[0].join("kforge_harness")).unwrap().flatten().collect();
-        assert!(left.iter().all(|file| file.path().extension().is_some_and(|extension| extension == "py")), "{left:?}");
+        assert!(
+            left.iter().all(|file| file.path().is_dir() || file.path().extension().is_some_and(|end| end == "py")),
+            "{left:?}"
+        );
+    }
+
+    #[test]
+    fn the_frameworks_ways_are_a_module_of_the_harness() {
+        assert!(framework_ways_source().contains("def prepared("));
     }
 
     #[test]

@@ -2,18 +2,23 @@
 
 use crate::{
     channel::{Channel, soon},
+    claims::Claim,
     error::{ExecError, Result},
-    judge::place::Place,
+    failure::Tried,
+    judge::{
+        arm::{Given, Side},
+        place::Place,
+    },
     memory::{Sealed, Shared, StoredFile},
     slots::Slots,
     zygote::Zygote,
 };
-use kforge_types::{Contract, Kind, ProblemReport};
+use kforge_types::{Contract, Kind, ProblemReport, Verdict};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     rc::{Rc, Weak},
 };
@@ -28,17 +33,70 @@ pub(crate) struct Opened {
     pub(crate) report: ProblemReport,
     pub(crate) variants: Vec<Map<String, Value>>,
     pub(crate) distributions: Vec<String>,
+    /// In which the framework runs the reference under its contract, without its compiler.
+    pub(crate) ways: Vec<String>,
     pub(crate) input_bytes: usize,
     pub(crate) output_bytes: usize,
-    pub(crate) mutates_inputs: bool,
+    /// Whether the reference writes into inputs or buffers.
+    pub(crate) writes: bool,
+    /// Bytes of a set that no call may change.
+    held: Vec<(usize, usize)>,
+    /// Whether inputs differ from one draw to the next.
+    pub(crate) varies: bool,
     pub(crate) search_path: Vec<PathBuf>,
-    pub(crate) proven: bool,
+    pub(crate) precision: Precision,
+}
+
+/// Whether the contract's precision is told from the next lower one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Precision {
+    Proven,
+    Unproven,
+    /// There is nothing to compute in lower precision.
+    NotApplicable,
+}
+
+/// What the referee found when it copied results.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Taken {
+    pub(crate) ended_ns: u64,
+    pub(crate) kind: String,
+    pub(crate) text: String,
+}
+
+/// And when it looked at the memory that they lie in.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Stamped {
+    /// Whether a result reaches memory that another one still needs.
+    pub(crate) reuses: bool,
+    pub(crate) kind: String,
+    pub(crate) text: String,
+}
+
+/// How the results of a row compare, the candidate's with truths or with the baseline's.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ComparedRow {
+    #[serde(flatten)]
+    pub(crate) candidate: Compared,
+    /// What is wrong with the baseline's; empty where nothing is.
+    baseline: String,
+}
+
+impl ComparedRow {
+    /// The candidate's, where both are right.
+    pub(crate) fn passed(self) -> Tried<Compared> {
+        let candidate = self.candidate.passed()?;
+        if self.baseline.is_empty() { Ok(candidate) } else { Err(ExecError::baseline(self.baseline).into()) }
+    }
 }
 
 /// One set of inputs in the store. It is mapped for the moment it is needed: twenty of them would be resident otherwise.
 pub(crate) struct InputSet {
     pub(crate) id: String,
     file: PathBuf,
+    /// Bytes that no call may change.
+    held: Vec<(usize, usize)>,
 }
 
 impl InputSet {
@@ -49,10 +107,10 @@ impl InputSet {
         Ok(())
     }
 
-    /// Whether a slot still holds exactly these inputs.
+    /// Whether a slot still holds these inputs, in the ranges that must not change.
     pub(crate) fn is_in(&self, slot: &[u8]) -> Result<bool> {
         let stored = StoredFile::open(&self.file)?;
-        Ok(slot[..stored.bytes().len()] == *stored.bytes())
+        Ok(self.held.iter().all(|(start, end)| slot.get(*start..*end) == stored.bytes().get(*start..*end)))
     }
 }
 
@@ -68,8 +126,12 @@ pub(crate) struct Compared {
 }
 
 impl Compared {
-    pub(crate) fn failure(&self) -> Option<Kind> {
-        (!self.kind.is_empty()).then(|| Kind::from_name(&self.kind).unwrap_or(Kind::Numeric))
+    /// Itself where it is right.
+    pub(crate) fn passed(self) -> std::result::Result<Self, Verdict> {
+        if self.kind.is_empty() {
+            return Ok(self);
+        }
+        Err(Verdict::of(Kind::from_name(&self.kind).unwrap_or(Kind::Numeric), self.text))
     }
 }
 
@@ -95,14 +157,21 @@ pub(crate) struct OpenRequest<'a> {
 
 pub(crate) struct Referee {
     channel: Channel,
-    /// A private copy of the last output, which no cell ever sees. On a device the referee itself keeps it.
+    /// Private copies of results, which no cell ever sees: the candidate's, then the baseline's. On a device the referee
+    /// itself keeps them.
     output: Option<Shared>,
+    output_bytes: usize,
+    places: usize,
+    /// The inputs that were drawn last, as they lie in a slot.
+    stage: Option<Shared>,
+    held: Vec<(usize, usize)>,
     weights: Option<Rc<Vec<Sealed>>>,
     store: PathBuf,
     /// Sets that are drawn for this session alone; removed with it.
     _session_store: tempfile::TempDir,
-    /// Whether some distribution tells the contract's precision from the next lower one.
-    pub(crate) proven: bool,
+    pub(crate) precision: Precision,
+    /// Whether no change of a part of the inputs was seen in the outputs.
+    pub(crate) unmoved: bool,
     sets: BTreeMap<(usize, String, usize), Rc<InputSet>>,
     /// On a device: slots that were made, by name, and whether a cell still has them.
     lanes: Vec<(u64, Weak<OwnedFd>)>,
@@ -154,23 +223,30 @@ impl Referee {
             "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
         });
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
-        let mut output = None;
+        let (mut output, mut stage) = (None, None);
+        let places = opened.places_here();
         if !request.place.is_gpu() {
-            let made = Shared::new("kforge-private", opened.output_bytes)?;
-            let attach = json!({"do": "attach"});
-            let _: Value = ask(&mut channel, &attach, &[made.fd()], request.limit_s, "examining the problem")?;
-            output = Some(made);
+            let private = Shared::new("kforge-private", 2 * places * opened.output_bytes)?;
+            let staged = Shared::new("kforge-stage", places * opened.input_stride())?;
+            let attach = json!({"do": "attach", "places": places, "input_stride": opened.input_stride()});
+            let fds = [private.fd(), staged.fd()];
+            let _: Value = ask(&mut channel, &attach, &fds, request.limit_s, "examining the problem")?;
+            (output, stage) = (Some(private), Some(staged));
         }
         let store = opened.folder.clone();
-        let proven = opened.proven;
         Ok((
             Self {
                 channel,
                 output,
+                output_bytes: opened.output_bytes,
+                places,
+                stage,
+                held: opened.held.clone(),
                 weights: None,
                 store,
                 _session_store: session_store,
-                proven,
+                precision: opened.precision,
+                unmoved: false,
                 sets: BTreeMap::new(),
                 lanes: Vec::new(),
                 limit_s: request.limit_s,
@@ -185,7 +261,9 @@ impl Referee {
         struct Made {
             id: String,
             file: PathBuf,
-            proven: bool,
+            held: Vec<(usize, usize)>,
+            precision: Precision,
+            unmoved: bool,
         }
         let key = (variant, distribution.to_owned(), number);
         if let Some(found) = self.sets.get(&key) {
@@ -193,8 +271,9 @@ impl Referee {
         }
         let message = json!({"do": "set", "variant": variant, "distribution": distribution, "number": number});
         let made: Made = ask(&mut self.channel, &message, &[], self.limit_s, "computing the truth")?;
-        self.proven = made.proven;
-        let set = Rc::new(InputSet { id: made.id, file: made.file });
+        self.precision = made.precision;
+        self.unmoved = made.unmoved;
+        let set = Rc::new(InputSet { id: made.id, file: made.file, held: made.held });
         self.sets.insert(key, Rc::clone(&set));
         Ok(set)
     }
@@ -213,26 +292,40 @@ impl Referee {
         Ok(made)
     }
 
-    pub(crate) fn private_output(&mut self) -> Result<&mut [u8]> {
+    /// Where a copy of one call's results belongs.
+    pub(crate) fn private_output(&mut self, side: Side, place: usize) -> Result<&mut [u8]> {
+        let at = (side as usize * self.places + place) * self.output_bytes;
         let output = self.output.as_mut().ok_or_else(|| ExecError::harness("this output lies on a device"))?;
-        Ok(output.bytes_mut())
+        Ok(&mut output.bytes_mut()[at..at + self.output_bytes])
+    }
+
+    /// The inputs that were drawn last.
+    pub(crate) fn staged(&self) -> Result<&[u8]> {
+        self.stage.as_ref().map(Shared::bytes).ok_or_else(|| ExecError::harness("these inputs lie on a device"))
+    }
+
+    /// Bytes of a set for timed calls that none of them may change.
+    pub(crate) fn held(&self) -> &[(usize, usize)] {
+        &self.held
+    }
+
+    /// Draws sets that nobody has ever seen, for one row; some of them with a truth.
+    pub(crate) fn draw(&mut self, distribution: &str, truths: &[bool]) -> Result<()> {
+        let message = json!({"do": "draw", "distribution": distribution, "truths": truths});
+        let _: Value = ask(&mut self.channel, &message, &[], self.limit_s, "drawing inputs")?;
+        Ok(())
+    }
+
+    /// Compares the results of the row that was drawn last: with truths where there are some, else with the baseline's.
+    pub(crate) fn compare_row(&mut self, calls: usize, with_baseline: bool) -> Result<ComparedRow> {
+        let message = json!({"do": "compare_row", "calls": calls, "with_baseline": with_baseline});
+        ask(&mut self.channel, &message, &[], self.limit_s, "comparing outputs")
     }
 
     /// Compares the private copy of an output with the truth of `set`, and with an earlier run where asked to.
-    pub(crate) fn compare(&mut self, slots: &Slots, set: &InputSet, repeat: Repeat) -> Result<Compared> {
-        self.compare_place(slots, 0, set, repeat)
-    }
-
-    /// The same for one of several calls in a row.
-    pub(crate) fn compare_place(
-        &mut self,
-        slots: &Slots,
-        place: usize,
-        set: &InputSet,
-        repeat: Repeat,
-    ) -> Result<Compared> {
+    pub(crate) fn compare(&mut self, set: &InputSet, side: Side, repeat: Repeat) -> Result<Compared> {
         let message = json!({
-            "do": "compare", "id": set.id, "lane": slots.lane(), "place": place,
+            "do": "compare", "id": set.id, "side": side as usize,
             "remember": matches!(repeat, Repeat::First), "again": matches!(repeat, Repeat::Again),
         });
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
@@ -270,8 +363,9 @@ impl Referee {
         Ok(())
     }
 
-    pub(crate) fn lay(&mut self, lane: u64, set: &InputSet, cold: bool) -> Result<()> {
-        self.at_desk(&json!({"do": "lay", "lane": lane, "ids": [set.id], "cold": cold})).map(|_| ())
+    /// Inputs in place for calls on an idle device; when that began, on the machine's clock.
+    pub(crate) fn lay(&mut self, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
+        self.inputs_at("lay", lane, given, cold)
     }
 
     /// From now on launches of this lane's cell wait, and `count` of its places are empty.
@@ -280,26 +374,60 @@ impl Referee {
     }
 
     /// Lays inputs and lets the launches that wait for them begin; says when it began, on the machine's clock.
-    pub(crate) fn reveal(&mut self, lane: u64, sets: &[&InputSet], cold: bool) -> Result<u64> {
+    pub(crate) fn reveal(&mut self, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
+        self.inputs_at("reveal", lane, given, cold)
+    }
+
+    fn inputs_at(&mut self, word: &str, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
         #[derive(Deserialize)]
         struct Revealed {
             began_ns: u64,
         }
-        let message = json!({"do": "reveal", "lane": lane, "ids": ids(sets), "cold": cold});
+        let message = with_inputs(json!({"do": word, "lane": lane, "cold": cold}), given);
         let Revealed { began_ns } = ask(&mut self.channel, &message, &[], self.limit_s, "working on the device")?;
         Ok(began_ns)
     }
 
-    pub(crate) fn take(&mut self, lane: u64, count: usize) -> Result<bool> {
-        self.at_desk(&json!({"do": "take", "lane": lane, "count": count}))
+    /// Copies results out of a cell's memory on the device.
+    pub(crate) fn take(
+        &mut self,
+        lane: u64,
+        cell: u64,
+        side: Side,
+        variant: usize,
+        calls: &[Vec<Claim>],
+        segments: &[(u64, OwnedFd)],
+    ) -> Result<Taken> {
+        let sizes: Vec<u64> = segments.iter().map(|(size, _)| *size).collect();
+        let files: Vec<BorrowedFd<'_>> = segments.iter().map(|(_, file)| file.as_fd()).collect();
+        let message = json!({
+            "do": "take", "lane": lane, "cell": cell, "side": side as usize, "variant": variant, "calls": calls,
+            "segments": sizes,
+        });
+        ask(&mut self.channel, &message, &files, self.limit_s, "working on the device")
     }
 
-    pub(crate) fn unchanged(&mut self, lane: u64, sets: &[&InputSet]) -> Result<bool> {
-        self.at_desk(&json!({"do": "unchanged", "lane": lane, "ids": ids(sets)}))
+    /// Looks at the memory that results were taken from, and fills it with a pattern where asked to.
+    pub(crate) fn stamp(&mut self, lane: u64, fill: bool) -> Result<Stamped> {
+        let message = json!({"do": "stamp", "lane": lane, "fill": fill});
+        ask(&mut self.channel, &message, &[], self.limit_s, "working on the device")
     }
 
-    pub(crate) fn still_there(&mut self, slots: &Slots, count: usize) -> Result<bool> {
-        self.at_desk(&json!({"do": "still_there", "lane": slots.lane(), "count": count}))
+    /// What was taken last from this lane must stay filled.
+    pub(crate) fn hold(&mut self, lane: u64) -> Result<()> {
+        self.at_desk(&json!({"do": "hold", "lane": lane})).map(|_| ())
+    }
+
+    pub(crate) fn held_are_intact(&mut self, lane: u64) -> Result<bool> {
+        self.at_desk(&json!({"do": "held", "lane": lane}))
+    }
+
+    pub(crate) fn left_are_intact(&mut self, lane: u64) -> Result<bool> {
+        self.at_desk(&json!({"do": "left", "lane": lane}))
+    }
+
+    pub(crate) fn unchanged(&mut self, lane: u64, given: Given<'_>) -> Result<bool> {
+        self.at_desk(&with_inputs(json!({"do": "unchanged", "lane": lane}), given))
     }
 
     pub(crate) fn wipe(&mut self, lane: u64) -> Result<()> {
@@ -334,8 +462,13 @@ fn forgotten<T>(lanes: &mut Vec<(u64, Weak<T>)>) -> Vec<u64> {
     gone.into_iter().map(|(name, _)| name).collect()
 }
 
-fn ids<'a>(sets: &[&'a InputSet]) -> Vec<&'a str> {
-    sets.iter().map(|set| set.id.as_str()).collect()
+fn with_inputs(mut message: Value, given: Given<'_>) -> Value {
+    match given {
+        Given::Stored(set) => message["id"] = json!(set.id),
+        // Laying inputs is a part of what asking takes.
+        Given::Fresh(calls) | Given::Null(calls) => message["fresh"] = json!(calls),
+    }
+    message
 }
 
 /// A private folder for one session; those that a killed session left behind a day ago are removed.

@@ -1,9 +1,11 @@
 //! One sandbox: a supervisor process, its policy, and the children that it forks for us.
 
 use crate::{
+    cell::Cell,
     channel::{Channel, soon},
     compilers::Compilers,
     error::{ExecError, Result},
+    judge::spec::Special,
     log::Log,
     seccomp,
     zygote::Zygote,
@@ -45,6 +47,17 @@ pub(crate) enum Event {
     Limit { limit: String },
 }
 
+/// How everything inside was stopped.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Frozen {
+    /// Whether no task of any process runs.
+    pub(crate) stopped: bool,
+    /// Processes that have not ended.
+    pub(crate) living: u64,
+    /// What it took to look at them all, once they had stopped.
+    pub(crate) looked_us: f64,
+}
+
 /// A supervisor with its scratch folder; dropping it ends everything inside.
 pub(crate) struct Sandbox {
     channel: Channel,
@@ -59,6 +72,8 @@ pub(crate) struct Sandbox {
     log_writer: OwnedFd,
     /// What may be missing for whoever is inside.
     pub(crate) compilers: Option<Compilers>,
+    /// Cells that were forked before their turn.
+    pub(crate) waiting: Vec<(Special<'static>, Cell)>,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +143,7 @@ impl Sandbox {
             log: Log::drain(read),
             log_writer,
             compilers: None,
+            waiting: Vec::new(),
         })
     }
 
@@ -165,10 +181,23 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Stops every process inside.
-    pub(crate) fn freeze(&mut self) -> Result<()> {
+    /// Kills every child but those that wait for their turn.
+    pub(crate) fn clear_for_the_next(&mut self) -> Result<()> {
+        let waiting: Vec<u64> = self.waiting.iter().map(|(_, cell)| cell.number()).collect();
+        self.clear(&waiting)
+    }
+
+    /// One that waits for its turn, if there is such a one.
+    pub(crate) fn take_waiting(&mut self, special: Special<'static>) -> Option<Cell> {
+        let index = self.waiting.iter().position(|(waiting, _)| *waiting == special)?;
+        Some(self.waiting.remove(index).1)
+    }
+
+    /// Stops every process inside, and says whether every task of theirs stands still.
+    pub(crate) fn freeze(&mut self) -> Result<Frozen> {
         self.order("freeze")?;
-        self.answer("frozen").map(|_| ())
+        let told = self.answer("frozen")?;
+        serde_json::from_value(told).map_err(|error| ExecError::harness(format!("the sandbox says nonsense: {error}")))
     }
 
     /// Wakes every process inside, and does not wait for it: a clock is running.

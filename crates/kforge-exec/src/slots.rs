@@ -1,57 +1,95 @@
-//! Where a cell finds its inputs and leaves its outputs: shared memory on the CPU, device memory on a GPU.
+//! Where a cell finds its inputs: shared memory on the CPU, device memory on a GPU. Results lie wherever it leaves them.
 
 use crate::{
-    cell::fill_random,
+    claims::OutputField,
     error::{ExecError, Result},
+    judge::arm::Given,
     memory::Shared,
-    referee::{InputSet, Referee},
+    referee::{InputSet, Opened, Referee},
 };
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
 };
 
-const POISON: u8 = 0xFF;
-const PAGE: usize = 4096;
-/// Pages of an output that are looked at before it is copied.
-const LOOKS: usize = 48;
+/// As `slot_layout.py` has it.
+const ALIGN: usize = 512;
+const GATE_BYTES: usize = 256;
+/// Inputs of a row, or its results, take no more than this on a CPU.
+const ROW_BYTES: usize = 24 << 20;
+const MOST_PLACES: usize = 32;
+/// Larger results are not kept until the next ones were taken.
+const KEPT_BYTES: usize = 1 << 30;
 
-/// One pair of slots, for one cell at a time.
+impl Opened {
+    /// How many calls can be made in a row on a CPU.
+    pub(crate) fn places_here(&self) -> usize {
+        (ROW_BYTES / self.input_bytes.max(self.output_bytes).max(1)).clamp(1, MOST_PLACES)
+    }
+
+    /// Whether there is room for results until the next ones were taken.
+    pub(crate) fn keeps_results(&self) -> bool {
+        self.output_bytes <= KEPT_BYTES
+    }
+
+    /// From one place to the next.
+    pub(crate) fn input_stride(&self) -> usize {
+        self.input_bytes.next_multiple_of(ALIGN)
+    }
+}
+
+/// The slots of one cell at a time.
 pub(crate) enum Slots {
-    /// Both mapped here too.
-    Host { input: Shared, output: Shared },
+    /// Mapped here too. `output` is for cells whose memory cannot be read, and for tools.
+    Host { input: Shared, stride: usize, output: Shared, output_stride: usize },
     /// The referee's hands lie on them; here are only their names.
     Device { lane: u64, input: Rc<OwnedFd>, output: Rc<OwnedFd> },
 }
 
 impl Slots {
     /// With every page in place: when memory is taken decides how it lies, and that shows in the time.
-    pub(crate) fn touched(sizes: (usize, usize)) -> Result<Self> {
-        let mut slots = Self::host(sizes)?;
+    pub(crate) fn touched(opened: &Opened) -> Result<Self> {
+        let places = opened.places_here();
+        let stride = opened.input_stride();
+        let output = if can_look_inside() { 0 } else { places * opened.output_bytes };
+        let mut slots = Self::Host {
+            input: Shared::new("kforge-input", places * stride + GATE_BYTES)?,
+            stride,
+            output: Shared::new("kforge-output", output.max(ALIGN))?,
+            output_stride: if output > 0 { opened.output_bytes } else { 0 },
+        };
         slots.wipe_host();
         Ok(slots)
     }
 
-    pub(crate) fn host((input, output): (usize, usize)) -> Result<Self> {
-        Ok(Self::Host { input: Shared::new("kforge-input", input)?, output: Shared::new("kforge-output", output)? })
+    /// For a process that calls nothing, or for a tool that leaves its report in the output.
+    pub(crate) fn plain((input, output): (usize, usize)) -> Result<Self> {
+        Ok(Self::Host {
+            input: Shared::new("kforge-input", input.next_multiple_of(ALIGN) + GATE_BYTES)?,
+            stride: input,
+            output: Shared::new("kforge-output", output)?,
+            output_stride: 0,
+        })
     }
 
     pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
-            Self::Host { input, output } => [input.fd(), output.fd()],
+            Self::Host { input, output, .. } => [input.fd(), output.fd()],
             Self::Device { input, output, .. } => [input.as_fd(), output.as_fd()],
         }
     }
 
-    /// Inputs in place, the output poisoned. On a device its cache is emptied too where `cold`; here the evictor does it.
-    pub(crate) fn lay(&mut self, referee: &mut Referee, set: &InputSet, cold: bool) -> Result<()> {
-        match self {
-            Self::Host { input, output } => {
-                set.reveal(input.bytes_mut())?;
-                output.bytes_mut().fill(POISON);
+    /// Inputs in place, on this machine.
+    pub(crate) fn lay_here(&mut self, referee: &Referee, given: Given<'_>) -> Result<()> {
+        let Self::Host { input, stride, .. } = self else { return Err(on_a_device()) };
+        match given {
+            Given::Stored(set) => set.reveal(input.bytes_mut()),
+            Given::Fresh(calls) => {
+                let bytes = calls * *stride;
+                input.bytes_mut()[..bytes].copy_from_slice(&referee.staged()?[..bytes]);
                 Ok(())
             }
-            Self::Device { lane, .. } => referee.lay(*lane, set, cold),
+            Given::Null(_) => Ok(()),
         }
     }
 
@@ -63,20 +101,39 @@ impl Slots {
         }
     }
 
-    /// Copies the output to where no cell reaches it; false where it was still being written.
-    pub(crate) fn take(&mut self, referee: &mut Referee) -> Result<bool> {
-        match self {
-            Self::Host { output, .. } => take_host(output.bytes(), referee.private_output()?),
-            Self::Device { lane, .. } => referee.take(*lane, 1),
+    /// Whether the inputs are still those that were given.
+    pub(crate) fn unchanged(&self, referee: &Referee, given: Given<'_>) -> Result<bool> {
+        let Self::Host { input, stride, .. } = self else { return Err(on_a_device()) };
+        match given {
+            Given::Stored(set) => set.is_in(input.bytes()),
+            Given::Fresh(calls) => {
+                let staged = referee.staged()?;
+                Ok((0..calls).all(|place| {
+                    let at = place * stride;
+                    let range = |(start, end): &(usize, usize)| at + start..at + end;
+                    referee.held().iter().all(|part| input.bytes()[range(part)] == staged[range(part)])
+                }))
+            }
+            Given::Null(_) => Ok(true),
         }
     }
 
-    /// Whether the inputs are still those of `set`.
-    pub(crate) fn unchanged(&self, referee: &mut Referee, set: &InputSet) -> Result<bool> {
-        match self {
-            Self::Host { input, .. } => set.is_in(input.bytes()),
-            Self::Device { lane, .. } => referee.unchanged(*lane, &[set]),
+    /// Whether the cell copies its results into shared memory, because nobody can read its own.
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self, Self::Host { output_stride, .. } if *output_stride > 0)
+    }
+
+    /// A result that was copied.
+    pub(crate) fn copied(&self, place: usize, field: &OutputField) -> Result<&[u8]> {
+        let Self::Host { output, output_stride, .. } = self else { return Err(on_a_device()) };
+        if *output_stride == 0 {
+            return Err(ExecError::harness(
+                "the memory of a cell cannot be read: does a setting forbid to trace one's own processes \
+                 (/proc/sys/kernel/yama/ptrace_scope above 1), or is Landlock missing?",
+            ));
         }
+        let start = place * output_stride + field.offset;
+        Ok(&output.bytes()[start..start + field.nbytes])
     }
 
     /// What one candidate saw or computed is nothing that the next may find.
@@ -91,7 +148,7 @@ impl Slots {
     }
 
     fn wipe_host(&mut self) {
-        if let Self::Host { input, output } = self {
+        if let Self::Host { input, output, .. } = self {
             input.bytes_mut().fill(0);
             output.bytes_mut().fill(0);
         }
@@ -123,27 +180,44 @@ impl Slots {
         }
     }
 
-    /// What lies in the output slot, where it can be seen from here.
+    /// What a tool left in the output.
     pub(crate) fn output(&self) -> Result<&[u8]> {
         match self {
             Self::Host { output, .. } => Ok(output.bytes()),
-            Self::Device { .. } => Err(ExecError::harness("an output on a device was looked at from here")),
+            Self::Device { .. } => Err(on_a_device()),
         }
     }
 }
 
-/// Pages looked at beforehand, here and there, must not differ from the copy: an answer that came before its output was
-/// complete is found out, however fast the rest is written ahead of the copy.
-fn take_host(slot: &[u8], copy: &mut [u8]) -> Result<bool> {
-    let pages = slot.len().div_ceil(PAGE);
-    let mut chance = [0; 8 * LOOKS];
-    fill_random(&mut chance)?;
-    let mut looks: Vec<(usize, Vec<u8>)> = Vec::with_capacity(LOOKS + 1);
-    let drawn = chance.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    for page in drawn.map(|word| (word % pages as u64) as usize).chain([pages - 1]) {
-        let start = page * PAGE;
-        looks.push((start, slot[start..(start + PAGE).min(slot.len())].to_vec()));
+/// Whether the memory of processes that we started can be read: elsewhere cells copy their results.
+pub(crate) fn can_look_inside() -> bool {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    cfg!(target_os = "linux")
+        && may_trace(&scope, rustix::process::geteuid().is_root())
+        && crate::window::Window::open(std::process::id()).is_some()
+}
+
+/// By the setting of Yama, which is empty where Yama is missing: 1 allows descendants, 2 administrators, 3 nobody.
+fn may_trace(scope: &str, is_root: bool) -> bool {
+    match scope.trim().parse() {
+        Ok(3_u8..) => false,
+        Ok(2) => is_root,
+        Ok(_) | Err(_) => true,
     }
-    copy.copy_from_slice(slot);
-    Ok(looks.iter().all(|(start, page)| copy[*start..*start + page.len()] == *page))
+}
+
+fn on_a_device() -> ExecError {
+    ExecError::harness("memory of a device was looked at from here")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_trace_takes_copies() {
+        let scopes = ["", "0\n", "1\n", "2\n", "3\n"];
+        assert_eq!(scopes.map(|scope| may_trace(scope, false)), [true, true, true, false, false]);
+        assert_eq!(scopes.map(|scope| may_trace(scope, true)), [true, true, true, true, false]);
+    }
 }

@@ -37,6 +37,9 @@ pub(crate) struct Ready {
     pub(crate) cutlass: bool,
     /// Whether this torch can use a GPU of NVIDIA's.
     pub(crate) cuda: bool,
+    /// Which of its own kernels torch replaces.
+    #[serde(default)]
+    pub(crate) overrides: Vec<String>,
 }
 
 /// A running zygote; dropping the first one ends it and everything that was forked, the second one too.

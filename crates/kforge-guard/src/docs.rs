@@ -39,7 +39,7 @@ imports = ["einops"]     # packages beside those of the target
 The rules are an early net, not the wall: candidates run in a sandbox and are judged in other processes.
 "#;
 
-/// The Markdown page `docs/guardrails.md`.
+/// The Markdown page `docs/reference/guardrails.md`.
 #[must_use]
 pub fn guardrails_page() -> String {
     let mut page = INTRODUCTION.to_owned();

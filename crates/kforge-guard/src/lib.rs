@@ -35,6 +35,7 @@ mod flow;
 mod language;
 mod native;
 mod pattern;
+mod relaunch;
 mod resolve;
 mod rules;
 mod scope;

@@ -206,7 +206,7 @@ pub(crate) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for pattern in &settings.required {
         if pattern.places(context, &code).next().is_none() {
             let mut sink = Sink::new(context.ast, "require", Severity::Hard);
-            sink.at_byte(0, format!("Nothing here is what the pattern `{pattern}` requires, {}.", pattern.meaning()));
+            sink.at_byte(0, format!("required pattern `{pattern}` not found ({})", pattern.meaning()));
             findings.append(&mut sink.findings);
         }
     }

@@ -227,5 +227,4 @@ fn in_words(message: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-#[path = "fault_tests.rs"]
 mod tests;

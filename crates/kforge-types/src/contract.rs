@@ -62,6 +62,16 @@ pub enum Operators {
     Own,
 }
 
+/// An input of the problem: a parameter of `forward`, or the number of a tensor among its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FixedInput {
+    /// From 0.
+    Number(usize),
+    /// As `forward` calls it.
+    Name(String),
+}
+
 /// What `KFORGE = dict(...)` in a problem may say; every key may be left out, and flags override it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -90,6 +100,12 @@ pub struct Contract {
     /// Who may compute (default any).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operators: Option<Operators>,
+    /// Inputs that are the same at each call by nature, so that a candidate may rely on their values (default: none).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<FixedInput>,
+    /// Whether the time of an honest kernel may depend on the values of its inputs (default no).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dependent: Option<bool>,
 }
 
 /// A contract that cannot be read.
@@ -115,6 +131,8 @@ impl Contract {
             shapes: if self.shapes.is_empty() { below.shapes } else { self.shapes },
             deterministic: self.deterministic.or(below.deterministic),
             operators: self.operators.or(below.operators),
+            fixed: if self.fixed.is_empty() { below.fixed } else { self.fixed },
+            data_dependent: self.data_dependent.or(below.data_dependent),
         }
     }
 }
@@ -127,6 +145,16 @@ mod tests {
     fn unknown_keys_are_named() {
         let error = Contract::from_json(r#"{"precission": "fp32"}"#).unwrap_err().to_string();
         assert!(error.contains("precission"), "{error}");
+    }
+
+    #[test]
+    fn inputs_are_fixed_by_name_or_number() {
+        let read = Contract::from_json(r#"{"fixed": ["mask", 2], "data_dependent": true}"#).unwrap();
+        assert_eq!(read.fixed, [FixedInput::Name("mask".to_owned()), FixedInput::Number(2)]);
+        let merged = Contract::default().over(read.clone());
+        assert_eq!(merged, read);
+        assert_eq!(serde_json::to_string(&merged).unwrap(), r#"{"fixed":["mask",2],"data_dependent":true}"#);
+        assert!(Contract::from_json(r#"{"fixed": [-1]}"#).is_err());
     }
 
     #[test]

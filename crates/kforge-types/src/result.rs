@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// Version of [`EvalResult`]'s form. Fields are only ever added within a version.
 pub const RESULT_VERSION: u32 = 1;
 
+const WITHHELD: &str = "speedup";
+const NONE_GIVEN: &str = "none is given: ";
+
 /// Everything that is known about one candidate after one evaluation.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EvalResult {
@@ -21,18 +24,24 @@ pub struct EvalResult {
     pub hash: String,
     /// For which accelerator and programming model.
     pub target: Target,
-    /// One of the five states.
+    /// One of the six states.
     pub state: State,
-    /// Sub-kind; a plain correct candidate has none.
+    /// Sub-kind; a plain correct candidate has none, nor has one that was only compiled.
     pub kind: Option<Kind>,
     /// What the state rests on.
     pub evidence: Evidence,
     /// The cause, as a digest to act on; empty when correct.
     pub reason: String,
-    /// Median of the fastest baseline over median of the candidate.
+    /// Median of the fastest baseline over median of the candidate, as the clock outside proves it.
     pub speedup: Option<f64>,
     /// Its 95 % interval.
     pub speedup_ci: Option<Interval>,
+    /// The same by the clocks inside both processes: it may rank candidates, and is no result.
+    #[serde(default)]
+    pub estimate: Option<f64>,
+    /// The speedup on each distribution of inputs, the problem's own first.
+    #[serde(default)]
+    pub by_distribution: Vec<DistributionRatio>,
     /// The fastest baseline, measured beside this candidate.
     pub baseline: Option<BaselineRef>,
     /// Every baseline that was asked for, also those that did not run.
@@ -66,6 +75,42 @@ pub struct EvalResult {
     pub log: String,
 }
 
+impl EvalResult {
+    /// Why all is right and no speedup is given; nothing where one is, or where nothing was timed.
+    #[must_use]
+    pub fn withheld(&self) -> Option<&str> {
+        let check = self.checks.iter().find(|check| check.name == WITHHELD)?;
+        Some(check.detail.strip_prefix(NONE_GIVEN).unwrap_or(&check.detail))
+    }
+
+    /// Whether the speedup is the lower end of its interval, because the clock is coarse: it is at least that.
+    #[must_use]
+    pub fn is_least(&self) -> bool {
+        self.speedup.zip(self.speedup_ci).is_some_and(|(speedup, interval)| speedup <= interval.low)
+    }
+}
+
+impl Check {
+    /// That all is right and no speedup is given.
+    #[must_use]
+    pub fn withheld(why: &str) -> Self {
+        Self { name: WITHHELD.to_owned(), passed: true, detail: format!("{NONE_GIVEN}{why}") }
+    }
+}
+
+/// The speedup on inputs of one distribution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DistributionRatio {
+    /// As in the problem's report.
+    pub name: String,
+    /// Median of the fastest baseline over median of the candidate.
+    pub speedup: f64,
+    /// Its 95 % interval.
+    pub interval: Interval,
+    /// Number of timed calls.
+    pub n: usize,
+}
+
 /// Times in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
@@ -77,14 +122,19 @@ pub struct Timing {
     pub p80: f64,
     /// Number of timed calls.
     pub n: usize,
-    /// Which clock the numbers come from: `inside` (confirmed from outside) or `outside`.
+    /// Which clock the numbers come from: `outside`.
     pub clock: String,
-    /// The same calls by the outside clock, less a null model's.
-    pub outside_median_us: f64,
+    /// How many calls were timed together.
+    #[serde(default)]
+    pub row_calls: usize,
+    /// The same calls as the candidate's own process claims.
+    #[serde(default)]
+    pub inside_median_us: f64,
+    /// Less than this the clock outside does not see of one call.
+    #[serde(default)]
+    pub resolution_us: f64,
     /// Median with warm caches, for comparison.
     pub warm_median_us: Option<f64>,
-    /// Median on input sets that this process had never seen.
-    pub unseen_median_us: Option<f64>,
     /// On a GPU: median of a call on an idle device, launching included. The published time is that of a device which
     /// finds its work in the queue.
     #[serde(default)]
@@ -107,7 +157,7 @@ pub struct Timing {
 /// The baseline that the speedup is against.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineRef {
-    /// `eager`, `compile` or `max-autotune`.
+    /// How it runs, and what is switched on: `eager`, `compile`, `max-autotune+cast-weights`.
     pub name: String,
     /// Its median beside this candidate.
     pub median_us: f64,
@@ -119,7 +169,7 @@ pub struct BaselineRef {
 /// One baseline.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
-    /// `eager`, `compile` or `max-autotune`.
+    /// How it runs, and what is switched on: `eager`, `compile`, `max-autotune+cast-weights`.
     pub name: String,
     /// Median; `None` where it did not run.
     pub median_us: Option<f64>,
@@ -195,6 +245,10 @@ pub struct Versions {
     pub compiler: String,
     /// Operating system and kernel.
     pub os: String,
+    /// Operators whose kernels torch itself replaces (`torch.backends.python_native`): `triton: bmm`, and which of these
+    /// replacements are switched off. They are part of every baseline, and of a candidate that calls the operator.
+    #[serde(default)]
+    pub torch_overrides: Vec<String>,
 }
 
 /// What the intake check said of the problem.
@@ -210,4 +264,7 @@ pub struct ProblemReport {
     pub reduction: u64,
     /// Distributions that inputs were drawn from.
     pub distributions: Vec<String>,
+    /// Inputs and buffers that the reference writes, which are compared as its outputs are.
+    #[serde(default)]
+    pub writes: Vec<String>,
 }

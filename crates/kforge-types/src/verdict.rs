@@ -1,14 +1,16 @@
-//! The five states of a candidate, their sub-kinds and what they are worth as evidence.
+//! The six states of a candidate, their sub-kinds and what they are worth as evidence.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The five execution states.
+/// The six execution states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Every check passed.
     Correct,
+    /// Its kernels were compiled for a device that is not here. It was never called: nothing is known of its outputs.
+    Compiled,
     /// It ran and gave something other than what the reference gives.
     Mismatch,
     /// It raised, crashed, hung, or broke a limit.
@@ -29,6 +31,7 @@ impl State {
             Self::RuntimeError => 11,
             Self::CompilationFailure => 12,
             Self::GenerationFailure => 13,
+            Self::Compiled => 14,
         }
     }
 
@@ -37,6 +40,7 @@ impl State {
     pub fn label(self) -> &'static str {
         match self {
             Self::Correct => "correct",
+            Self::Compiled => "compiled, never run",
             Self::Mismatch => "mismatch",
             Self::RuntimeError => "runtime error",
             Self::CompilationFailure => "compilation failure",
@@ -227,9 +231,9 @@ pub enum Evidence {
 /// State, sub-kind and the digest of the cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// One of the five states.
+    /// One of the six states.
     pub state: State,
-    /// Sub-kind; a plain correct candidate has none.
+    /// Sub-kind; a plain correct candidate has none, nor has one that was only compiled.
     pub kind: Option<Kind>,
     /// What a person or a model can act on.
     pub reason: String,
@@ -245,5 +249,10 @@ impl Verdict {
     #[must_use]
     pub fn correct() -> Self {
         Self { state: State::Correct, kind: None, reason: String::new() }
+    }
+
+    /// Compiled and nothing more; `reason` says why it was not run.
+    pub fn compiled(reason: impl Into<String>) -> Self {
+        Self { state: State::Compiled, kind: None, reason: reason.into() }
     }
 }

@@ -38,6 +38,16 @@ pub(crate) fn registry(file: Option<&Path>, config_folder: Option<&Path>) -> Res
     Registry::load(user.as_deref()).map_err(|error| Usage(error.text))
 }
 
+/// The name of a model, with the folder in it where `place` puts it.
+pub(crate) fn placed(name: &str, place: &dyn Fn(&Path) -> PathBuf) -> String {
+    for kind in ["mailbox:", "replay:"] {
+        if let Some(folder) = name.strip_prefix(kind) {
+            return format!("{kind}{}", place(Path::new(folder)).display());
+        }
+    }
+    name.to_owned()
+}
+
 /// The model of this name. Nothing is sent yet.
 pub(crate) fn open(name: &str, registry: &Registry, record: Option<&Path>) -> Result<Opened, Usage> {
     let usage = |error: CallError| Usage(error.text);

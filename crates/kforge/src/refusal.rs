@@ -1,7 +1,8 @@
 //! The result of a candidate that never ran.
 
 use kforge_types::{
-    Contract, DeviceInfo, EvalResult, Evidence, Finding, SandboxLevel, SandboxReport, Target, Verdict, Versions,
+    Contract, DeviceInfo, EvalResult, Evidence, Finding, SandboxLevel, SandboxReport, Severity, Target, Verdict,
+    Versions,
 };
 
 /// What is known of it all the same.
@@ -30,6 +31,8 @@ impl Refused<'_> {
             reason: verdict.reason,
             speedup: None,
             speedup_ci: None,
+            estimate: None,
+            by_distribution: Vec::new(),
             baseline: None,
             baselines: Vec::new(),
             candidate: None,
@@ -53,8 +56,14 @@ impl Refused<'_> {
     }
 }
 
+/// The verdict that the hard ones among findings stand for; nothing where there are none.
+pub(crate) fn of_findings(findings: &[Finding]) -> Option<Verdict> {
+    let hard: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == Severity::Hard).collect();
+    hard.first().map(|first| guardrail(first, hard.len()))
+}
+
 /// The verdict that a hard finding stands for.
-pub(crate) fn guardrail(first: &Finding, count: usize) -> Verdict {
+fn guardrail(first: &Finding, count: usize) -> Verdict {
     let more = if count > 1 { format!(" ({} more findings)", count - 1) } else { String::new() };
     let text = format!("{}: {}\n  line {}: {}{more}", first.rule, first.message, first.line, first.excerpt.trim());
     Verdict::of(kforge_types::Kind::Guardrail, text)

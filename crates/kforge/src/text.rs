@@ -3,6 +3,8 @@
 //! Candidates, compilers, profilers and models write what ends up in the next prompt. Nothing here judges such text; it
 //! only makes sure that it stays inside the place that was given to it.
 
+use std::path::Path;
+
 /// Line ends become `\n`; terminal colours, control characters, and characters that reorder or hide text are removed.
 pub(crate) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -44,6 +46,11 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The last part of a path, as text.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// One line: every run of white space is one blank.

@@ -1,18 +1,17 @@
-"""A C++ kernel of its own.
+"""A C++ kernel of its own, in place like the reference.
 
 problem: inplace_relu
 expect: correct
 """
 
 import kforge_rt
-import torch
 from torch import nn
 
 SOURCE = r"""
 #include <cmath>
 #include <cstdint>
-extern "C" int run(const float* x, float* y, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
+extern "C" int run(float* x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] > 0.0f ? x[i] : 0.0f;
     return 0;
 }
 """
@@ -21,6 +20,5 @@ lib = kforge_rt.build(SOURCE)
 
 class NewModel(nn.Module):
     def forward(self, x):
-        y = torch.empty_like(x)
-        lib.run(x, y, x.numel())
-        return y
+        lib.run(x, x.numel())
+        return x

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from kforge_harness.problem import Drawn, Problem
-from kforge_harness.sets import Reference
-from kforge_harness.store import Store
+from kforge_harness.trusted.problem import Drawn, Problem
+from kforge_harness.trusted.sets import Reference
+from kforge_harness.trusted.store import Store
 
 SECRET = bytes(range(32))
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
@@ -42,6 +42,6 @@ def reference_of(
 
 
 def drawn(*tensors: torch.Tensor) -> Drawn:
-    from kforge_harness import layout
+    from kforge_harness.shared import layout
 
     return Drawn(*layout.split(list(tensors)))

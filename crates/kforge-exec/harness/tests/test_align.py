@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kforge_harness.align import align, weights_of
+from kforge_harness.shared.align import align, weights_of
 
 
 class Plain(nn.Module):
@@ -87,3 +87,10 @@ def test_values_are_copied_and_converted() -> None:
     align(module, named(weight=given))
     given.zero_()
     assert module.weight.dtype == torch.float64 and module.weight.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_weight_of_two_names_needs_one_place() -> None:
+    module = nn.ParameterDict({"embed": torch.zeros(2, 3)})
+    table = torch.ones(2, 3)
+    assert align(module, [("embed", table), ("head", table.clone())]) == []
+    assert align(module, [("embed", table), ("head", 2 * table)]) == ["head"]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import kforge_rt
-from kforge_harness import audit
+from kforge_harness.hostile import audit
 
 HARNESS = Path(__file__).resolve().parents[1]
 
@@ -69,7 +69,7 @@ SKIPPING = """
 import ctypes, os, subprocess, sys
 import torch
 import kforge_rt
-from kforge_harness import audit
+from kforge_harness.hostile import audit
 found = audit.install(skip_kernels=True, interpret=False, source="", arch="")
 source = 'extern "C" int one(float* y) { y[0] = 1; return 9; }'
 os.environ["KFORGE_BUILD_DIR"] = os.getcwd()
@@ -92,7 +92,7 @@ COUNTING = """
 import ctypes
 import torch
 import kforge_rt
-from kforge_harness import audit
+from kforge_harness.hostile import audit
 real = ctypes.CDLL
 found = audit.install(skip_kernels=False, interpret=False, source="", arch="")
 assert ctypes.CDLL is real and not kforge_rt._Audit.skip_kernels and found.launches() == 0

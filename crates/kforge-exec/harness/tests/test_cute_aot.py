@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kforge_harness import cute_aot
+from kforge_harness.hostile.cute import aot as cute_aot
 
 HARNESS = Path(__file__).resolve().parents[1]
 EXAMPLE = HARNESS.parents[1] / "kforge/targets/nvidia-cute/example/candidate.py"
@@ -42,7 +42,7 @@ def compiled(tmp_path: Path, source: str, arch: str = "sm_90a", timeout_s: float
     path.write_text(source)
     script = f"""
     import importlib.util, json
-    from kforge_harness import cute_aot
+    from kforge_harness.hostile.cute import aot as cute_aot
     cute_aot.prepare({arch!r}, {str(tmp_path)!r})
     spec = importlib.util.spec_from_file_location("candidate", {str(path)!r})
     module = importlib.util.module_from_spec(spec)
@@ -133,7 +133,7 @@ def test_a_call_with_dynamic_layouts_arrives_as_the_guide_says(tmp_path: Path) -
     script = """
     import importlib.util
     import torch
-    from kforge_harness import cute_aot
+    from kforge_harness.hostile.cute import aot as cute_aot
     cute_aot.prepare("sm_90a", ".")
     spec = importlib.util.spec_from_file_location("candidate", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
@@ -168,7 +168,8 @@ def test_launches_are_counted_and_can_be_skipped(tmp_path: Path, skip: bool, ear
     script = f"""
     import sys
     import torch
-    from kforge_harness import audit, cute_aot
+    from kforge_harness.hostile import audit
+    from kforge_harness.hostile.cute import aot as cute_aot
     cute_aot.prepare("sm_90a", ".")
     if {early}:
         import cutlass.cute

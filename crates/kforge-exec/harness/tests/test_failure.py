@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kforge_rt
-from kforge_harness.failure import Failure, classify, first_compiler_error
+from kforge_harness.hostile.failure import Failure, classify, first_compiler_error
 from kforge_rt._errors import MissingCompiler
 
 

@@ -38,7 +38,7 @@ def load(folder, name):
 """
 RECORD = """
 import torch
-from kforge_harness import triton_cpu
+from kforge_harness.hostile.triton import cpu as triton_cpu
 triton_cpu.install("sm_90")
 triton_cpu.skip_kernels(True)
 launches = {}
@@ -51,7 +51,7 @@ for folder in sys.argv[2:]:
 answer.write_text(json.dumps(launches))
 """
 COMPILE = """
-from kforge_harness import triton_aot
+from kforge_harness.hostile.triton import aot as triton_aot
 reports = {}
 for folder, launches in json.loads(answer.read_text()).items():
     reports[folder] = triton_aot.compile_launches(load(folder, "nvidia_triton"), launches, "sm_90")

@@ -12,59 +12,65 @@ import torch
 from support import SECRET, reference_of, simple
 from torch import nn
 
-from kforge_harness import cuda_driver, doubled, failure, floor, intake, layout, referee, referee_gpu, truth
-from kforge_harness.compare import compare
-from kforge_harness.errors import rms_of
-from kforge_harness.problem import Drawn, ProblemError
-from kforge_harness.sets import OWN, SLICE, UNSEEN, Reference
-from kforge_harness.shelf import DeviceShelf
-from kforge_harness.store import Store
+from kforge_harness.hostile import failure
+from kforge_harness.shared import layout
+from kforge_harness.shared.cuda import driver as cuda_driver
+from kforge_harness.trusted import float64_fallback, intake, referee, truth
+from kforge_harness.trusted.compare import compare
+from kforge_harness.trusted.cuda import floor
+from kforge_harness.trusted.cuda import referee as cuda_referee
+from kforge_harness.trusted.device_store import DeviceStore
+from kforge_harness.trusted.errors import rms_of
+from kforge_harness.trusted.precisions import round_to
+from kforge_harness.trusted.problem import Drawn, ProblemError
+from kforge_harness.trusted.sets import OWN, SLICE, UNSEEN, Reference
+from kforge_harness.trusted.store import Store
 from kforge_rt import LaunchError
 
 
 def test_a_shelf_gives_back_what_was_put_there_and_forgets_the_oldest() -> None:
-    shelf = DeviceShelf(budget=4 * 4096)
+    device_store = DeviceStore(budget=4 * 4096)
     tensors = {number: torch.randn(512) for number in range(6)}
     fields = {}
     for number, tensor in tensors.items():
-        fields[number] = shelf.write_tensors(f"v0-own-{number}.in", [tensor])
-        shelf.write_tensors(f"v0-own-{number}.truth", [tensor.double()])
-    assert not shelf.has("v0-own-0.in") and not shelf.has("v0-own-0.truth")
-    assert shelf.has("v0-own-5.in") and shelf.has("v0-own-5.truth")
-    assert torch.equal(shelf.read_tensors("v0-own-5.in", fields[5])[0], tensors[5])
-    assert shelf.region("v0-own-5.in").numel() % layout.ALIGN == 0
+        fields[number] = device_store.write_tensors(f"v0-own-{number}.in", [tensor])
+        device_store.write_tensors(f"v0-own-{number}.truth", [tensor.double()])
+    assert not device_store.has("v0-own-0.in") and not device_store.has("v0-own-0.truth")
+    assert device_store.has("v0-own-5.in") and device_store.has("v0-own-5.truth")
+    assert torch.equal(device_store.read_tensors("v0-own-5.in", fields[5])[0], tensors[5])
+    assert device_store.region("v0-own-5.in").numel() % layout.ALIGN == 0
 
 
 def test_the_newest_set_stays_whatever_it_takes_and_room_is_made_before_the_next() -> None:
-    shelf = DeviceShelf(budget=3 * 512)
+    device_store = DeviceStore(budget=3 * 512)
     for number in range(5):
-        shelf.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
-    assert [shelf.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, True, True]
-    shelf.region("v0-own-2.in")
-    shelf.make_room(2 * 512)
-    assert [shelf.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, False, False]
-    shelf.keep_one()
+        device_store.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
+    assert [device_store.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, True, True]
+    device_store.region("v0-own-2.in")
+    device_store.make_room(2 * 512)
+    assert [device_store.has(f"v0-own-{n}.in") for n in range(5)] == [False, False, True, False, False]
+    device_store.keep_one()
     for number in range(3):
-        shelf.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
-        shelf.write_tensors(f"v0-own-{number}.truth", [torch.randn(128)])
-        assert shelf.has(f"v0-own-{number}.in") and shelf.has(f"v0-own-{number}.truth")
-    assert not shelf.has("v0-own-1.in")
+        device_store.write_tensors(f"v0-own-{number}.in", [torch.randn(128)])
+        device_store.write_tensors(f"v0-own-{number}.truth", [torch.randn(128)])
+        assert device_store.has(f"v0-own-{number}.in") and device_store.has(f"v0-own-{number}.truth")
+    assert not device_store.has("v0-own-1.in")
 
 
 def test_a_large_tensor_is_not_copied_to_lie_on_the_shelf() -> None:
-    shelf = DeviceShelf(budget=1 << 20)
+    device_store = DeviceStore(budget=1 << 20)
     alone, part, odd = torch.randn(64, 64), torch.randn(128, 64)[:64], torch.randn(3)
     for name, tensor, same in (("a.in", alone, True), ("b.in", part, False), ("c.in", odd, False)):
-        fields = shelf.write_tensors(name, [tensor])
-        assert torch.equal(shelf.read_tensors(name, fields)[0], tensor)
-        assert (shelf.region(name).data_ptr() == tensor.data_ptr()) == same, name
+        fields = device_store.write_tensors(name, [tensor])
+        assert torch.equal(device_store.read_tensors(name, fields)[0], tensor)
+        assert (device_store.region(name).data_ptr() == tensor.data_ptr()) == same, name
     odd_ones = [torch.randn(3), torch.randn(5)]
-    shelf.write_tensors("e.in", odd_ones)
-    before = shelf.checksum("e.in")
-    shelf.write_tensors("e.in", [tensor.clone() for tensor in odd_ones])
-    assert shelf.checksum("e.in") == before, "what lies between two tensors differs"
-    shelf.write_tensors("d.in", [alone, alone])
-    assert shelf.region("d.in").numel() == 2 * alone.numel() * 4
+    device_store.write_tensors("e.in", odd_ones)
+    before = device_store.checksum("e.in")
+    device_store.write_tensors("e.in", [tensor.clone() for tensor in odd_ones])
+    assert device_store.checksum("e.in") == before, "what lies between two tensors differs"
+    device_store.write_tensors("d.in", [alone, alone])
+    assert device_store.region("d.in").numel() == 2 * alone.numel() * 4
 
 
 def test_a_field_can_be_viewed_in_bytes_of_a_device() -> None:
@@ -88,31 +94,33 @@ class _OverTheBatch(nn.Module):
 
 def test_a_batch_in_parts_gives_what_the_whole_gives() -> None:
     x = torch.randn(64, 33)
-    made = doubled.in_parts(_Rows(), Drawn([layout.Slot(0)], [x]))
+    made = float64_fallback.in_parts(_Rows(), Drawn([layout.Slot(0)], [x]))
     assert made is not None
     assert torch.allclose(made[0], torch.softmax(x.double(), -1), rtol=1e-14)
 
 
 def test_a_model_that_looks_across_the_batch_is_not_taken_in_parts() -> None:
-    assert doubled.in_parts(_OverTheBatch(), Drawn([layout.Slot(0)], [torch.randn(64, 33)])) is None
+    assert float64_fallback.in_parts(_OverTheBatch(), Drawn([layout.Slot(0)], [torch.randn(64, 33)])) is None
 
 
 def test_a_batch_norm_is_not_taken_in_parts_although_its_parts_are_nearly_alike() -> None:
     x = torch.randn(1, 2, 16, 16) + 0.01 * torch.randn(64, 2, 16, 16)  # as in a batch of millions of values
     norm = nn.BatchNorm2d(2)  # in train mode: over the batch
-    parts = doubled._joined(norm, Drawn([layout.Slot(0)], [x]), 64, 4)
-    assert doubled._close(parts[0], norm(x).detach(), doubled._ALIKE_TO_EAGER)
-    assert doubled.in_parts(norm, Drawn([layout.Slot(0)], [x])) is None
+    parts = float64_fallback._joined(norm, Drawn([layout.Slot(0)], [x]), 64, 4)
+    assert float64_fallback._close(parts[0], norm(x).detach(), float64_fallback._ALIKE_TO_EAGER)
+    assert float64_fallback.in_parts(norm, Drawn([layout.Slot(0)], [x])) is None
 
 
 def test_where_room_is_short_parts_are_rounded_only_once_they_are_joined() -> None:
     x = torch.randn(64, 33)
-    (made,) = doubled.in_parts(_Rows(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
+    (made,) = float64_fallback.in_parts(_Rows(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
     assert made.dtype == torch.float32 and torch.equal(made, torch.softmax(x.double(), -1).float())
     norm = nn.BatchNorm2d(2)
     images = torch.randn(1, 2, 16, 16) + 0.01 * torch.randn(64, 2, 16, 16)
-    assert doubled.in_parts(norm, Drawn([layout.Slot(0)], [images]), narrow=True) is None, "seen in doubles only"
-    (mask,) = doubled.in_parts(_Positive(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
+    assert float64_fallback.in_parts(norm, Drawn([layout.Slot(0)], [images]), narrow=True) is None, (
+        "seen in doubles only"
+    )
+    (mask,) = float64_fallback.in_parts(_Positive(), Drawn([layout.Slot(0)], [x]), narrow=True) or []
     assert mask.dtype == torch.bool
 
 
@@ -126,15 +134,19 @@ class _WritesWhereNegative(nn.Module):
 def test_where_room_is_short_no_reference_writes_to_inputs_that_are_kept() -> None:
     given = torch.randn(64, 33)
     x = given.clone()
-    assert doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x.abs()]), narrow=True) is not None
+    assert (
+        float64_fallback.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x.abs()]), narrow=True) is not None
+    )
     with pytest.raises(torch.cuda.OutOfMemoryError, match="writes to"):
-        doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x]), narrow=True)
+        float64_fallback.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [x]), narrow=True)
     with torch.inference_mode():
         uncounted = given.clone()
-    assert doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [uncounted]), narrow=True) is not None
+    assert (
+        float64_fallback.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [uncounted]), narrow=True) is not None
+    )
     assert torch.equal(uncounted, given)
     kept = given.clone()
-    made = doubled.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [given]))
+    made = float64_fallback.in_parts(_WritesWhereNegative(), Drawn([layout.Slot(0)], [given]))
     assert made is not None and torch.equal(given, kept)
 
 
@@ -168,10 +180,10 @@ def test_where_room_is_short_a_kernel_that_rounds_otherwise_still_passes() -> No
     exact = torch.exp(x.tensors[0].double())
     one_off = torch.nextafter(exact.float(), torch.tensor(torch.inf))
     for narrow in (False, True):
-        exactly = truth.truth(_Exp(), x, narrow)[0]
-        (band,) = truth.bands(_Exp(), x, exactly, contract, 1, True, narrow)
+        exactly = truth.truth(_Exp(), x, narrow)
+        (band,) = truth.bands(_Exp(), x, exactly, contract, [1], narrow)
         assert band is not None and not band.separated
-        assert compare(one_off, exactly[0], band, None, "output", "fp32").kind == "", (narrow, band)
+        assert compare(one_off, exactly[0][0], band, None, "output", "fp32").kind == "", (narrow, band)
 
 
 class _Exp(nn.Module):
@@ -185,7 +197,7 @@ def test_where_room_is_short_outputs_are_judged_as_ever(tmp_path: Path, expressi
     made = {}
     for tight in (False, True):
         store = Store(str(tmp_path / f"store-{tight}"))
-        reference = Reference(problem, {}, SECRET, store, False, shelf=DeviceShelf(0), tight=tight)
+        reference = Reference(problem, {}, SECRET, store, False, device_store=DeviceStore(0), tight=tight)
         reference.prepare()
         intake.examine(reference)
         made[tight] = reference
@@ -211,7 +223,9 @@ def test_where_room_is_short_outputs_are_judged_as_ever(tmp_path: Path, expressi
 
 def test_outputs_in_float64_are_never_rounded(tmp_path: Path) -> None:
     problem = simple(tmp_path, "torch.softmax(x, -1)", "torch.randn(8, 16, dtype=torch.float64)")
-    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0), tight=True)
+    reference = Reference(
+        problem, {}, SECRET, Store(str(tmp_path / "store")), False, device_store=DeviceStore(0), tight=True
+    )
     reference.prepare()
     assert reference.truth_of(reference.ensure(0, OWN, 0))[0][0].dtype == torch.float64
 
@@ -240,12 +254,10 @@ def test_nothing_that_was_drawn_or_computed_waits_for_a_collection(tmp_path: Pat
 def test_inputs_that_differ_when_they_are_made_again_are_the_problem_s_fault(tmp_path: Path) -> None:
     inputs = "torch.randn(8, 16) + time.perf_counter_ns() % 100000"
     problem = simple(tmp_path, "x * 2", inputs, more="import time")
-    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0))
-    reference.prepare()
-    first = reference.ensure(0, OWN, 0)
-    reference.keep_one_set()
+    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, device_store=DeviceStore(0))
     with pytest.raises(ProblemError, match="other values for the same seeds"):
-        reference.present(first.name)
+        reference.prepare()
+        reference.present(reference.ensure(0, OWN, 0).name)
 
 
 def test_bytes_that_do_not_matter_are_not_compulsory(tmp_path: Path) -> None:
@@ -281,7 +293,7 @@ def test_a_truth_for_which_there_is_no_memory_is_not_made_in_less(monkeypatch: p
         raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
 
     monkeypatch.setattr(truth, "forward", full)
-    monkeypatch.setattr(doubled, "forward", full)
+    monkeypatch.setattr(float64_fallback, "forward", full)
     with pytest.raises(torch.cuda.OutOfMemoryError, match="ALLOC_FAILED"):
         truth.truth(_Rows(), Drawn([layout.Slot(0)], [torch.randn(8, 8)]))
 
@@ -322,7 +334,7 @@ def test_places_of_extreme_values_are_not_looked_for_in_parts(monkeypatch: pytes
 
 def test_a_set_that_is_made_again_is_the_same(tmp_path: Path) -> None:
     problem = simple(tmp_path, "torch.softmax(x, -1)")
-    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, shelf=DeviceShelf(0))
+    reference = Reference(problem, {}, SECRET, Store(str(tmp_path / "store")), False, device_store=DeviceStore(0))
     reference.prepare()
     intake.examine(reference)
     wanted = [(0, OWN, 0), (1, OWN, 0), (0, "heavy", 0), (0, SLICE, 0), (0, UNSEEN, 2)]
@@ -330,9 +342,9 @@ def test_a_set_that_is_made_again_is_the_same(tmp_path: Path) -> None:
     for _round in range(2):
         for which in wanted:
             made = reference.ensure(*which)
-            shelf = reference.store_of(made)
-            assert isinstance(shelf, DeviceShelf)
-            inputs = shelf.region(f"{made.name}.in").clone()
+            device_store = reference.store_of(made)
+            assert isinstance(device_store, DeviceStore)
+            inputs = device_store.region(f"{made.name}.in").clone()
             truths = [tensor.clone() for tensor in reference.truth_of(made)[0]]
             before = seen.setdefault(which, (inputs, truths))
             assert torch.equal(inputs, before[0]) and all(map(torch.equal, truths, before[1])), which
@@ -360,14 +372,14 @@ def test_whoever_is_judged_short_of_memory_is_told(tmp_path: Path) -> None:
 
 def test_what_finds_no_memory_beside_other_sets_is_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _opened(tmp_path)
-    made.reference._shelf = DeviceShelf(1 << 30)
+    made.reference._device_store = DeviceStore(1 << 30)
     made.reference.sets.clear()
     made.reference.ensure(0, OWN, 0)
     monkeypatch.setattr(made.reference, "ensure", _full_after(0, made.reference.ensure))
     monkeypatch.setattr(referee, "_DYING_S", 0.0)
     answer, files = made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])
     assert answer["id"] == "v0-own-1" and files == []
-    assert made.reference._shelf.has("v0-own-1.in") and not made.reference._shelf.has("v0-own-0.in")
+    assert made.reference._device_store.has("v0-own-1.in") and not made.reference._device_store.has("v0-own-0.in")
 
 
 def test_a_problem_for_which_the_device_is_too_small_is_told_so(
@@ -406,10 +418,10 @@ def test_what_judging_needs_is_told_by_the_sizes_of_one_call(tmp_path: Path, mon
     taken = given = 8 * 16 * 4
     _Card(monkeypatch, allocated=[taken + 1000], peak=taken + 1000 + taken + given + 50)
     needed = (2 << 30) + 5 * taken + 9 * given + 4 * 50 + 5 * 1000
-    assert referee_gpu.look(problem, []) == {"needed_bytes": needed, "memory_bytes": 100 << 30}
+    assert cuda_referee.look(problem, []) == {"needed_bytes": needed, "memory_bytes": 100 << 30}
     _Card(monkeypatch, allocated=[0, 0], peak=0)
     larger = (2 << 30) + 14 * 32 * 16 * 4
-    assert referee_gpu.look(problem, [{"rows": 32}])["needed_bytes"] == larger, "the largest of all shapes"
+    assert cuda_referee.look(problem, [{"rows": 32}])["needed_bytes"] == larger, "the largest of all shapes"
 
 
 @pytest.mark.parametrize(
@@ -423,8 +435,8 @@ def test_a_call_that_does_not_fit_beside_others_needs_the_whole_device(
     def fails(*_: Any) -> Drawn:
         raise raised
 
-    monkeypatch.setattr(referee_gpu, "draw_inputs", fails)
-    assert referee_gpu.look(simple(tmp_path, "torch.relu(x)"), [])["needed_bytes"] == needed
+    monkeypatch.setattr(cuda_referee, "draw_inputs", fails)
+    assert cuda_referee.look(simple(tmp_path, "torch.relu(x)"), [])["needed_bytes"] == needed
 
 
 def test_a_problem_that_only_says_that_memory_is_out_gets_an_answer(tmp_path: Path) -> None:
@@ -458,6 +470,6 @@ def test_faults_of_a_device_are_told_apart() -> None:
 
 def test_a_contract_of_tf32_allows_what_tensor_cores_do() -> None:
     x = torch.randn(1 << 12)
-    nearest, cut = truth.round_to(x, "tf32"), truth.round_to(x, "tf32", as_hardware=True)
+    nearest, cut = round_to(x, "tf32"), round_to(x, "tf32", as_hardware=True)
     assert bool((cut.abs() <= x.abs()).all())
     assert 1.8 < float((cut - x).norm() / (nearest - x).norm()) < 2.2

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import kforge_rt
-from kforge_harness import inspector, operators
+from kforge_harness.hostile import inspector, operators
 
 SOURCE = """
 #include <cstdint>

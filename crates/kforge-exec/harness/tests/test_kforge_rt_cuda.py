@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import kforge_rt
-from kforge_harness.failure import classify
+from kforge_harness.hostile.failure import classify
 from kforge_rt import _cuda, _launch, _module, _toolchain
 from kforge_rt._errors import MissingCompiler
 

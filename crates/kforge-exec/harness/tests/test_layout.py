@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from kforge_harness import layout
+from kforge_harness.shared import layout
 
 
 class Pair(NamedTuple):
@@ -179,3 +179,31 @@ def test_random_structures_survive_the_round_trip(seed: int) -> None:
         skeleton, tensors = layout.split(value)
         back = layout.join(layout.unpack(layout.pack(skeleton)), through_memory(tensors))
         assert equal(value, back), (seed, skeleton, [(t.dtype, t.shape, t.stride()) for t in tensors])
+
+
+@pytest.mark.parametrize(
+    "tensor, shared",
+    [
+        (torch.zeros(4, 5), False),
+        (torch.zeros(4, 5).t(), False),
+        (torch.zeros(4, 5)[:, ::2], False),
+        (torch.zeros(4, 3, 5).permute(2, 0, 1), False),
+        (torch.zeros(4, 1).expand(4, 1), False),
+        (torch.zeros(0, 5).expand(7, 0, 5), False),
+        (torch.zeros(()), False),
+        (torch.zeros(1, 5).expand(4, 5), True),
+        (torch.zeros(9).unfold(0, 4, 1), True),
+        (torch.zeros(40).as_strided((4, 5), (4, 1)), True),
+        (torch.zeros(40).as_strided((4, 5), (1, 1)), True),
+        (torch.zeros(40).as_strided((4, 5), (3, 2)), True),
+        (torch.zeros(40).as_strided((4, 5), (5, 1)), False),
+        (torch.zeros(40).as_strided((4, 5), (9, 2)), False),
+    ],
+)
+def test_elements_that_two_indices_reach_are_seen(tensor: torch.Tensor, shared: bool) -> None:
+    assert layout.overlaps(tensor) == shared
+    if tensor.numel() and not shared:
+        # Every element can be given a number of its own.
+        numbers = torch.arange(float(tensor.numel())).reshape(tensor.shape)
+        tensor.copy_(numbers)
+        assert torch.equal(tensor, numbers)

@@ -1,56 +1,46 @@
-"""What a candidate returned is delivered, or refused with a reason."""
+"""What a candidate returned is found where it lies, or refused with a reason."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import struct
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 
-from kforge_harness import layout
-from kforge_harness.failure import Failure
-from kforge_harness.outputs import deliver, match
+from kforge_harness.hostile.failure import Failure
+from kforge_harness.hostile.outputs import Expected, checked, claims, copied, match
+from kforge_harness.shared import layout
 
 NOWHERE = (0, 0)
 
 
-@dataclass
-class Slots:
-    """An output region that expects what `value` looks like."""
+def like(value: Any, aliases_allowed: bool = False, shared: bool = False) -> Expected:
+    """Results that look like `value`."""
+    skeleton, tensors = layout.split(value)
+    return Expected(skeleton, layout.plan(tensors)[0], aliases_allowed, [shared] * len(tensors))
 
-    value: Any
-    aliases_allowed: bool = False
-    output_skeleton: Any = None
-    output_fields: list[layout.Field] = field(default_factory=list)
-    output_views: list[torch.Tensor] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.output_skeleton, tensors = layout.split(self.value)
-        self.output_fields, size = layout.plan(tensors)
-        memory = bytearray(b"\xff" * size)
-        self.output_views = [f.view(memory) for f in self.output_fields]
+def found(result: Any, expected: Any, inputs: tuple[int, int] = NOWHERE) -> list[torch.Tensor]:
+    return checked(result, expected if isinstance(expected, Expected) else like(expected), inputs)
 
 
 def refused(result: Any, expected: Any, inputs: tuple[int, int] = NOWHERE) -> tuple[str, str]:
     with pytest.raises(Failure) as caught:
-        deliver(result, expected if isinstance(expected, Slots) else Slots(expected), inputs)
+        found(result, expected, inputs)
     return caught.value.kind, caught.value.text
 
 
-def test_one_tensor_is_copied() -> None:
-    slots = Slots(torch.zeros(2, 3))
+def test_one_tensor_is_taken_as_it_lies() -> None:
     result = torch.randn(3, 2).t()
-    deliver(result, slots, NOWHERE)
-    assert torch.equal(slots.output_views[0], result)
-    result.zero_()
-    assert not torch.equal(slots.output_views[0], result)
+    (tensor,) = found(result, torch.zeros(2, 3))
+    assert tensor.data_ptr() == result.data_ptr() and tensor.stride() == (1, 2)
 
 
-def test_nested_outputs_are_copied_in_place() -> None:
-    slots = Slots({"a": torch.zeros(1), "b": [torch.zeros(2), torch.zeros(3)]})
-    deliver({"b": (torch.full((2,), 2.0), torch.full((3,), 3.0)), "a": torch.ones(1)}, slots, NOWHERE)
-    assert [v.tolist() for v in slots.output_views] == [[1], [2, 2], [3, 3, 3]]
+def test_nested_outputs_come_in_the_order_of_the_references() -> None:
+    expected = {"a": torch.zeros(1), "b": [torch.zeros(2), torch.zeros(3)]}
+    tensors = found({"b": (torch.full((2,), 2.0), torch.full((3,), 3.0)), "a": torch.ones(1)}, expected)
+    assert [t.tolist() for t in tensors] == [[1], [2, 2], [3, 3, 3]]
 
 
 def test_a_list_or_a_named_tuple_serves_as_a_tuple() -> None:
@@ -58,20 +48,34 @@ def test_a_list_or_a_named_tuple_serves_as_a_tuple() -> None:
         x: torch.Tensor
         y: torch.Tensor
 
-    slots = Slots((torch.zeros(1), torch.zeros(1)))
-    deliver([torch.ones(1), torch.ones(1)], slots, NOWHERE)
-    deliver(Named(torch.full((1,), 4.0), torch.full((1,), 5.0)), slots, NOWHERE)
-    assert [v.item() for v in slots.output_views] == [4, 5]
+    expected = (torch.zeros(1), torch.zeros(1))
+    assert [t.item() for t in found([torch.ones(1), torch.zeros(1)], expected)] == [1, 0]
+    assert [t.item() for t in found(Named(torch.full((1,), 4.0), torch.full((1,), 5.0)), expected)] == [4, 5]
 
 
 def test_a_number_serves_as_a_scalar() -> None:
-    slots = Slots(torch.tensor(0.0))
-    deliver(2.5, slots, NOWHERE)
-    assert slots.output_views[0].item() == 2.5
+    assert [t.item() for t in found(2.5, torch.tensor(0.0))] == [2.5]
 
 
-def test_empty_outputs_are_delivered() -> None:
-    deliver(torch.empty(0, 4), Slots(torch.empty(0, 4)), NOWHERE)
+def test_empty_outputs_are_outputs() -> None:
+    assert found(torch.empty(0, 4), torch.empty(0, 4))[0].shape == (0, 4)
+
+
+def words_of(told: bytes) -> list[int]:
+    return list(struct.unpack(f"<{len(told) // 8}q", told))
+
+
+def test_claims_name_segment_offset_and_strides_call_by_call() -> None:
+    rows = [[torch.zeros(4, 2).t(), torch.zeros(())], [torch.zeros(2, 4), torch.zeros(())]]
+    places = {t.data_ptr(): (number, 16 * number) for number, t in enumerate([t for row in rows for t in row])}
+    assert words_of(claims(rows, places.__getitem__)) == [0, 0, 1, 2, 1, 16, 2, 32, 4, 1, 3, 48]
+
+
+def test_copies_are_made_of_wanted_tensors_alone_and_the_structure_stays() -> None:
+    kept, moved = torch.zeros(2), torch.ones(3)
+    made = copied({"a": [kept, 7], "b": (moved, None)}, lambda t: t.numel() == 3)
+    assert made["a"][0] is kept and made["a"][1] == 7 and made["b"][1] is None and isinstance(made["b"], tuple)
+    assert made["b"][0].data_ptr() != moved.data_ptr() and torch.equal(made["b"][0], moved)
 
 
 def test_parts_that_are_no_tensors_match_by_type() -> None:
@@ -94,12 +98,24 @@ def test_the_wrong_one_of_several_is_named() -> None:
     assert text.startswith("output 1:")
 
 
-def test_repeated_elements() -> None:
-    assert refused(torch.zeros(1).expand(4), torch.zeros(4))[0] == "strides"
+@pytest.mark.parametrize(
+    "result",
+    [torch.zeros(1, 4).expand(4, 4), torch.zeros(13).as_strided((4, 4), (3, 1)), torch.zeros(7).unfold(0, 4, 1)],
+    ids=["expanded", "overlapping", "windows"],
+)
+def test_elements_that_share_memory(result: torch.Tensor) -> None:
+    kind, text = refused(result, torch.zeros(4, 4))
+    assert kind == "strides" and "share memory" in text
+    found(result, like(torch.zeros(4, 4), shared=True))
+
+
+def test_elements_that_lie_apart_are_no_matter() -> None:
+    found(torch.zeros(4, 9)[:, 2:6], torch.zeros(4, 4))
+    found(torch.zeros(8, 8)[::2, ::2], torch.zeros(4, 4))
 
 
 def test_a_dimension_of_one_may_have_any_stride() -> None:
-    deliver(torch.ones(3, 1).as_strided((3, 1), (1, 0)), Slots(torch.zeros(3, 1)), NOWHERE)
+    found(torch.ones(3, 1).as_strided((3, 1), (1, 0)), torch.zeros(3, 1))
 
 
 @pytest.mark.parametrize("result", [None, "text", object(), torch.zeros(2).numpy()], ids=lambda r: type(r).__name__)
@@ -142,5 +158,6 @@ def test_memory_of_an_input() -> None:
     x = torch.zeros(8)
     inputs = (x.data_ptr(), x.data_ptr() + 32)
     assert refused(x[2:4], torch.zeros(2), inputs)[0] == "alias"
-    deliver(x[2:4], Slots(torch.zeros(2), aliases_allowed=True), inputs)
-    deliver(x[2:4].clone(), Slots(torch.zeros(2)), inputs)
+    found(x[2:4], like(torch.zeros(2), aliases_allowed=True), inputs)
+    found(x[2:4].clone(), torch.zeros(2), inputs)
+    found(x[8:], torch.zeros(0), inputs)

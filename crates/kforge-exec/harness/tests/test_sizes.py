@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kforge_harness.sizes import BUDGET, reduce_sizes
+from kforge_harness.trusted.sizes import BUDGET, reduce_sizes
 
 PROBLEMS = [
     {"batch_size": 4096, "dim": 393216},

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from kforge_harness import layout, tools
+from kforge_harness.hostile import tools
+from kforge_harness.shared import layout
 
 HARNESS = Path(__file__).parent.parent / "kforge_harness"
 
@@ -75,7 +76,7 @@ def spec_of(folder: Path, source: str = CANDIDATE) -> dict[str, Any]:
 
 def solo(folder: Path, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
     (folder / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-IB", "-X", "utf8", str(HARNESS / "solo.py"), str(folder / "spec.json")]
+    command = [sys.executable, "-IB", "-X", "utf8", str(HARNESS / "hostile" / "solo.py"), str(folder / "spec.json")]
     subprocess.run(command, cwd=folder, check=False, timeout=120, **more)
     told: dict[str, Any] = json.loads((folder / "status.json").read_text())
     return told

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kforge_harness import layout
-from kforge_harness.store import Store
+from kforge_harness.shared import layout
+from kforge_harness.trusted.store import Store
 
 
 def mode_of(path: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 from triton_bench import COPY, HARNESS, Bench
 
 sys.path.insert(0, str(HARNESS))
-from kforge_harness import triton_aot
+from kforge_harness.hostile.triton import aot as triton_aot
 
 EXAMPLES = [Path(__file__).parent / "triton"]
 
@@ -98,8 +98,11 @@ def test_kernels_out_of_reach_are_told_apart(bench: Bench) -> None:
         COPY
         + """
 def make():
+    thing = object()
     @triton.jit
     def inside(x_ptr, n):
+        if n == 3:
+            tl.static_print(thing)
         tl.store(x_ptr, n)
     return inside
 class Holder:
@@ -112,6 +115,27 @@ class Holder:
     made, held = bench.compile(launches)
     assert not made["ok"] and made["kind"] == "not_found"
     assert held["ok"], held["error"]
+
+
+ASKING = """
+ACTIVE = triton.runtime.driver.active
+PROPERTIES = ACTIVE.utils.get_device_properties(ACTIVE.get_current_device())
+SHARED, PROCESSORS = PROPERTIES["max_shared_mem"], torch.cuda.get_device_properties(0).multi_processor_count
+assert torch.cuda.is_available() and torch.cuda.get_device_capability(torch.cuda.current_device()) >= (9, 0)
+assert ACTIVE.get_current_target().backend == "cuda" and ACTIVE.get_active_torch_device().type == "cuda"
+STAGES = 4 if triton.runtime.driver.active.get_device_interface().get_device_name().startswith("NVIDIA H100") else 1
+TABLE = torch.zeros(PROCESSORS, device="cuda")
+if SHARED > 200_000 and STAGES == 4:
+    @triton.jit
+    def fill(x_ptr, n):
+        tl.store(x_ptr, n)
+"""
+
+
+def test_both_processes_say_the_same_of_the_chip(bench: Bench) -> None:
+    launches = bench.write(ASKING).interpret("x = torch.ones(1); c.fill[(1,)](x, 5); assert x == 5")
+    (report,) = bench.compile(launches)
+    assert report["ok"], report["error"]
 
 
 def test_malformed_launches_never_raise(bench: Bench) -> None:

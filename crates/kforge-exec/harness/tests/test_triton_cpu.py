@@ -83,7 +83,7 @@ def test_harness_code_sees_the_true_device(bench: Bench) -> None:
         """
         import types
         x = torch.ones(3)
-        own = types.ModuleType("kforge_harness.outputs")
+        own = types.ModuleType("kforge_harness.hostile.outputs")
         exec("def kind(t): return t.device.type, t.is_cuda", own.__dict__)
         assert own.kind(x) == ("cpu", False) and x.device.type == "cuda"
         """
@@ -256,7 +256,147 @@ def test_numbers_of_the_interpreter(bench: Bench) -> None:
         try:
             c.unknown[(1,)](x)
         except Exception as error:
-            assert "__nv_fmaf_ru" in str(error), error
+            assert "libdevice.fma_ru" in str(error), error
+        else:
+            raise AssertionError
+        """
+    )
+
+
+def test_loop_variables_have_the_methods_of_scalars(bench: Bench) -> None:
+    (launch,) = bench.write(
+        """
+        STEP = tl.constexpr(1)
+        @triton.jit
+        def total(x_ptr, y_ptr, n, stride, BLOCK: tl.constexpr):
+            at = tl.arange(0, BLOCK)
+            acc = tl.zeros((BLOCK,), dtype=tl.float32)
+            for row in range(0, n, STEP):
+                acc += tl.load(x_ptr + row.to(tl.int64) * stride + at)
+            for row in tl.range(n):
+                acc += tl.load(x_ptr + (n - 1 - row).to(tl.int64) * stride + at) * row.to(tl.float32)
+            for row in tl.static_range(2):
+                acc += tl.load(x_ptr + row * stride + at)
+            for row in range(n):
+                acc += (row * STEP + 1).to(tl.float32) * (row % 2)
+            tl.store(y_ptr + at, acc)
+        """
+    ).interpret(
+        """
+        x, y = torch.randn(5, 16), torch.empty(16)
+        c.total[(1,)](x, y, 5, 16, BLOCK=16)
+        want = x.double().sum(0) + sum(x[4 - i].double() * i for i in range(5)) + x[:2].double().sum(0) + 2 + 4
+        close(y, want)
+        """
+    )
+    (report,) = bench.compile([launch])
+    assert report["ok"], report["error"]
+
+
+INNER = """
+def make(block, scale, other):
+    import triton.language as tl
+    half, other, size = tl.constexpr(scale / 2), tl.constexpr(other), tl.constexpr(block)
+    @triton.jit
+    def helper(x):
+        return x * other * half
+    @triton.jit
+    def inside(x_ptr, y_ptr, n, DOUBLE: tl.constexpr = True):
+        at = tl.arange(0, size)
+        x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+        tl.store(y_ptr + at, helper(x) if DOUBLE else x, mask=at < n)
+    return inside
+small, large = make(16, 2.0, 3.0), make(64, 8.0, 0.5)
+class Holder:
+    def __init__(self):
+        self.kernel = make(32, 4.0, 1.0)
+"""
+
+
+def test_kernels_inside_functions_know_what_they_captured(bench: Bench) -> None:
+    launches = bench.write(INNER.replace("import triton.language as tl", "")).interpret(
+        """
+        x = torch.randn(9)
+        for kernel, factor in ((c.small, 3), (c.large, 2), (c.Holder().kernel, 2)):
+            y = torch.empty(9)
+            kernel[(1,)](x, y, 9)
+            close(y, x * factor)
+        """
+    )
+    assert len(launches) == 3
+    reports = bench.compile(launches)
+    assert all(report["ok"] for report in reports), reports
+    sizes = [launch["closure"]["closure"]["captured"]["size"] for launch in launches]
+    assert sizes == [{"constexpr": 16}, {"constexpr": 64}, {"constexpr": 32}]
+
+
+def test_triton_may_be_imported_inside_a_function(bench: Bench) -> None:
+    bench.candidate.write_text(
+        "import torch\ndef make(*given):\n    import triton\n" + _indented(INNER, "make2(*given)")
+    )
+    (launch,) = bench.interpret(
+        "x, y = torch.randn(9), torch.empty(9)\nc.make(16, 2.0, 3.0)[(1,)](x, y, 9)\nclose(y, x * 3)"
+    )
+    (report,) = bench.compile([launch])
+    assert report["ok"], report["error"]
+
+
+def _indented(source: str, call: str) -> str:
+    body = source[: source.index("small, large")].replace("def make(", "def make2(").strip().splitlines()
+    return "\n".join(f"    {line}" for line in body) + f"\n    return {call}\n"
+
+
+def test_waiting_for_another_grid_has_a_meaning_here(bench: Bench) -> None:
+    (launch,) = bench.write(
+        """
+        from triton.language.extra.cuda import gdc_launch_dependents
+        @triton.jit
+        def copy(x_ptr, y_ptr, BLOCK: tl.constexpr):
+            at = tl.arange(0, BLOCK)
+            tl.extra.cuda.gdc_wait()
+            tl.store(y_ptr + at, tl.load(x_ptr + at))
+            gdc_launch_dependents()
+        """
+    ).interpret("x, y = torch.randn(16), torch.empty(16)\nc.copy[(1,)](x, y, BLOCK=16, launch_pdl=True)\nclose(x, y)")
+    (report,) = bench.compile([launch])
+    assert report["ok"], report["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "construct"),
+    [
+        ("""x = tl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], tl.float32, True, 1)""",
+         "inline_asm_elementwise"),
+        ("x += tl.extra.cuda.smid()", "smid"),
+        ("x += tl.extra.cuda.globaltimer()", "globaltimer"),
+        ("x += tl.extra.cuda.num_threads()", "num_threads"),
+        ("x = tl.map_elementwise(twice, x)", "map_elementwise"),
+        ("x = tl.extra.cuda.libdevice.fma_ru(x, 1.0, 2.0)", "libdevice.fma_ru"),
+    ],
+)  # fmt: skip
+def test_what_only_a_gpu_can_do_is_no_error_of_the_candidate(bench: Bench, body: str, construct: str) -> None:
+    bench.write(
+        f"""
+        @triton.jit
+        def twice(x):
+            return x * 2
+        @triton.jit
+        def device(x):
+            {body}
+            return x
+        @triton.jit
+        def kernel(x_ptr, BLOCK: tl.constexpr):
+            at = tl.arange(0, BLOCK)
+            tl.store(x_ptr + at, device(tl.load(x_ptr + at)))
+        """
+    ).interpret(
+        f"""
+        from kforge_harness.hostile import failure
+        try:
+            c.kernel[(1,)](torch.ones(16), BLOCK=16)
+        except Exception as error:
+            found = failure.classify(error, "forward", "candidate.py")
+            assert (found.kind, found.text) == ("exception", "Triton's interpreter cannot run `{construct}`"), found.text
         else:
             raise AssertionError
         """
@@ -301,7 +441,7 @@ def test_a_persistent_kernel_may_ask_its_compiled_form(bench: Bench) -> None:
 
 def test_triton_imported_too_early_is_said(bench: Bench) -> None:
     result = bench.script(
-        "import triton.language\nfrom kforge_harness import triton_cpu\n"
+        "import triton.language\nfrom kforge_harness.hostile.triton import cpu as triton_cpu\n"
         "try:\n    triton_cpu.install()\nexcept RuntimeError as error:\n    print(error)\n"
     )
     assert "before triton_cpu.install()" in result.stdout, result.stdout + result.stderr

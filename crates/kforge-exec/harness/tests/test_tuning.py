@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from kforge_harness import tuning
+from kforge_harness.hostile import tuning
 
 
 class _Device:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kforge_harness import wire
+from kforge_harness.shared import wire
 
 Ends = tuple[socket.socket, socket.socket]
 
@@ -85,13 +85,13 @@ def records() -> Iterator[Ends]:
         end.close()
 
 
-def request(magic: int = 0x4B46524B, op: int = wire.OP_CALL, nonce: int = 2**63 + 1, argument: int = 7) -> bytes:
+def request(magic: int = 0x4B46524B, op: int = wire.OP_ROW, nonce: int = 2**63 + 1, argument: int = 7) -> bytes:
     return struct.pack("<IIQQ40x", magic, op, nonce, argument)
 
 
 def test_a_request_is_read(records: Ends) -> None:
     records[0].send(request())
-    assert wire.read_request(records[1]) == wire.Request(wire.OP_CALL, 2**63 + 1, 7)
+    assert wire.read_request(records[1]) == wire.Request(wire.OP_ROW, 2**63 + 1, 7)
 
 
 @pytest.mark.parametrize("bad", [request(magic=1), request()[:63], b"x"], ids=["magic", "short", "tiny"])

@@ -19,7 +19,7 @@ from torch import nn
 RUN = """
 import importlib.util, json, sys
 import torch
-from kforge_harness import triton_cpu
+from kforge_harness.hostile.triton import cpu as triton_cpu
 triton_cpu.install()
 spec = importlib.util.spec_from_file_location("candidate", sys.argv[1])
 c = importlib.util.module_from_spec(spec)
@@ -34,7 +34,10 @@ json.dump(triton_cpu.recorded_launches(), open(sys.argv[3], "w"))
 """
 AOT = """
 import importlib.util, json, sys
-from kforge_harness import triton_aot
+from kforge_harness.hostile import audit
+from kforge_harness.hostile.triton import aot as triton_aot
+arch = sys.argv[3] if sys.argv[3] != "vax" else "sm_90"
+audit.install(skip_kernels=False, interpret=False, arch=arch, source="", pose=True)
 spec = importlib.util.spec_from_file_location("candidate", sys.argv[1])
 c = importlib.util.module_from_spec(spec)
 sys.modules["candidate"] = c

@@ -1,53 +1,121 @@
-//! One arm of a comparison: a sandbox with a cell, and calls whose every output is verified.
+//! One arm of a comparison: a sandbox with a cell, and rows of calls whose every result is taken out of it.
 
 use crate::{
-    cell::{Answer, Asked, Cell, Op, Question},
-    digest::{Key, Sum},
+    cell::{Answer, Cell, Op, Question},
+    claims::{self, Claim, OutputField},
     error::Result,
     evict::Evictor,
-    referee::{InputSet, Referee, Repeat},
-    sandbox::Sandbox,
-    slots::Slots,
+    failure::Tried,
+    referee::{InputSet, Opened, Referee, Repeat},
+    sandbox::{Frozen, Sandbox},
+    window::{Pattern, Window},
 };
 use kforge_types::{Kind, Verdict};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 /// One verified call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
+    /// As its own process claims.
     pub(crate) inside_us: f64,
-    pub(crate) outside_us: f64,
-    /// What launching took on the host, where a device does the work.
-    pub(crate) launching_us: f64,
-    /// Largest error in units of what is allowed; 0 where the output is a verified one bit by bit.
+    /// Largest error in units of what is allowed.
     pub(crate) error: f64,
     /// Whether this set has given exactly this output before.
     pub(crate) repeated: bool,
 }
 
-/// A sample, or the verdict on a candidate that did not give one.
-pub(crate) type Called = std::result::Result<Sample, Verdict>;
-
-/// What is known of the output that was handed over last.
-pub(super) enum Last {
-    Nothing,
-    /// Its digest.
-    Here(Sum),
-    /// The referee has copies of so many calls in a row.
-    OnDevice(usize),
+/// Calls in a row, in microseconds for all of them together.
+#[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_field_names, reason = "a time without its unit would be worse")]
+pub(crate) struct Row {
+    /// From before the inputs could be seen until its process said that all was done, by a clock that no candidate reaches.
+    pub(crate) outside_us: f64,
+    /// The same until the results lay still and were ours: who says so too early is found out by this.
+    pub(crate) settled_us: f64,
+    /// As its own process claims.
+    pub(crate) inside_us: f64,
+    pub(crate) launching_us: f64,
+    /// What it took to make ready for it, which is not a part of its time.
+    pub(crate) ready_us: f64,
 }
 
-/// A sandboxed cell and what is known of its outputs.
+impl Row {
+    /// From the answer until its results lay still and were ours.
+    pub(crate) fn lag_us(&self) -> f64 {
+        self.settled_us - self.outside_us
+    }
+}
+
+/// Whose inputs a row is given.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'a> {
+    /// One call on a set of the store.
+    Stored(&'a InputSet),
+    /// So many calls on the sets that the referee drew last.
+    Fresh(usize),
+    /// So many calls of nothing.
+    Null(usize),
+}
+
+impl Given<'_> {
+    pub(crate) fn calls(self) -> usize {
+        match self {
+            Self::Stored(_) => 1,
+            Self::Fresh(calls) | Self::Null(calls) => calls,
+        }
+    }
+
+    pub(super) fn is_null(self) -> bool {
+        matches!(self, Self::Null(_))
+    }
+}
+
+/// Of whom the referee keeps a copy of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Candidate = 0,
+    Baseline = 1,
+}
+
+/// A piece of a device's memory that was handed over: its size, and the file that stands for it.
+pub(super) type Segment = (u64, std::os::fd::OwnedFd);
+
+/// Results that were taken, and where they lie in the cell.
+struct Left {
+    calls: Vec<Vec<Claim>>,
+    /// What each of them was filled with, call by call; nothing where none was.
+    patterns: Vec<Pattern>,
+}
+
+/// A sandboxed cell and what is known of its results.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Arm {
     pub(crate) sandbox: Sandbox,
     pub(crate) cell: Cell,
-    pub(super) inputs_may_change: bool,
-    key: Key,
-    verified: BTreeMap<String, Vec<Sum>>,
-    pub(super) last: Last,
-    frozen: bool,
+    side: Side,
+    /// By variant.
+    fields: Rc<Vec<Vec<OutputField>>>,
+    variant: usize,
+    /// Whether its results stay until the next ones were taken: large ones do not.
+    keeps: bool,
+    left: Option<Left>,
+    held: Vec<Left>,
+    pub(super) frozen: bool,
+    /// Whether its cell is the only process that may live in its sandbox.
+    alone: bool,
+    /// Whether results are filled with a pattern once they are taken.
+    pub(crate) fills: bool,
+    /// Whether it was seen to return memory that an earlier result still needs.
+    pub(crate) reuses: bool,
+    /// Whether results are copied as a part of the call.
+    pub(crate) clones: bool,
     /// Whether its calls can be launched before their inputs are there.
     pub(crate) queues: bool,
+    /// Pages of results that were not there when they were handed over, and all of them.
+    pub(crate) missing: (u64, u64),
 }
 
 /// How one call is made.
@@ -81,150 +149,342 @@ impl How {
 }
 
 impl Arm {
-    pub(crate) fn new(sandbox: Sandbox, cell: Cell, inputs_may_change: bool, key: Key) -> Self {
+    pub(crate) fn new(sandbox: Sandbox, cell: Cell, side: Side, opened: &Opened) -> Result<Self> {
+        let fields = opened.variants.iter().map(claims::output_fields).collect::<Result<Vec<_>>>()?;
         let queues = cell.slots.lane().is_some();
-        Self {
+        Ok(Self {
             sandbox,
             cell,
-            inputs_may_change,
-            key,
-            verified: BTreeMap::new(),
-            last: Last::Nothing,
+            side,
+            fields: Rc::new(fields),
+            variant: 0,
+            keeps: opened.keeps_results(),
+            left: None,
+            held: Vec::new(),
             frozen: false,
+            alone: false,
+            fills: false,
+            reuses: false,
+            clones: false,
             queues,
-        }
+            missing: (0, 0),
+        })
     }
 
-    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Result<Asked> {
+    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Tried<Answer> {
+        self.left = None;
+        self.variant = variant;
         self.ask(Op::Construct(variant as u64), limit)
     }
 
-    /// Asks without looking at an output; what the slot then holds was never handed over.
-    pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Result<Asked> {
-        self.last = Last::Nothing;
-        self.ask_awake(op, limit)
+    pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Tried<Answer> {
+        let question = self.send_awake(op)?;
+        self.cell.answer_in_time(&mut self.sandbox, &question, limit)
     }
 
-    fn ask_awake(&mut self, op: Op, limit: Duration) -> Result<Asked> {
-        match self.send_awake(op)? {
-            Ok(question) => self.cell.answer_in_time(&mut self.sandbox, &question, limit),
-            Err(verdict) => Ok(Err(verdict)),
-        }
-    }
-
-    /// Reveals the inputs, asks for the output, takes it at once, and looks at all of it.
+    /// One call on a set of the store, compared.
     pub(crate) fn call(
         &mut self,
         referee: &mut Referee,
         evictor: &mut Evictor,
         set: &InputSet,
         how: How,
-    ) -> Result<Called> {
-        if how.queued && self.queues {
-            return self.call_row(referee, &[set], how);
-        }
-        if let Some(verdict) = self.late_write(referee)? {
-            return Ok(Err(verdict));
-        }
-        // The slots are mapped by the candidate: were it awake, it could compute while caches are being evicted.
-        if how.cold
-            && let Some(verdict) = self.freeze()?
-        {
-            return Ok(Err(verdict));
-        }
-        self.cell.slots.lay(referee, set, how.cold)?;
+    ) -> Tried<Sample> {
+        let row = self.row(referee, evictor, Given::Stored(set), how)?;
+        let compared = referee.compare(set, self.side, how.repeat)?.passed()?;
+        Ok(Sample { inside_us: row.inside_us, error: compared.error, repeated: compared.repeated })
+    }
+
+    /// Calls one after the other. Their results lie with the referee afterwards and have not been compared.
+    pub(crate) fn row(
+        &mut self,
+        referee: &mut Referee,
+        evictor: &mut Evictor,
+        given: Given<'_>,
+        how: How,
+    ) -> Tried<Row> {
+        let ready = Op::Ready { calls: given.calls() as u64, null: given.is_null() };
+        let begun = Instant::now();
+        self.ask(ready, how.limit)?;
+        // Whoever is still at work then, in the kernel too, is waited for before the time is taken.
+        let looked = if self.cell.slots.lane().is_none() || how.cold { self.freeze()? } else { Duration::ZERO };
+        let ready_us = begun.elapsed().saturating_sub(looked).as_secs_f64() * 1e6;
+        let row = match self.cell.slots.lane() {
+            None => self.row_here(referee, evictor, given, how),
+            Some(lane) if how.queued && self.queues => self.row_queued(referee, lane, given, how),
+            Some(lane) => self.row_on_idle_device(referee, lane, given, how),
+        }?;
+        Ok(Row { ready_us, ..row })
+    }
+
+    /// On this machine's processors. All of the arm sleeps already, until inputs are laid, and again until its results were
+    /// read.
+    fn row_here(&mut self, referee: &mut Referee, evictor: &mut Evictor, given: Given<'_>, how: How) -> Tried<Row> {
+        self.cell.slots.lay_here(referee, given)?;
         if how.cold {
             evictor.evict();
         }
-        let answer = match self.ask_awake(Op::Call, how.limit)? {
-            Ok(answer) => answer,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
-        if !self.cell.slots.take(referee)? {
-            let text = "the output was still being written after it had been handed over";
-            return Ok(Err(Verdict::of(Kind::LateWrite, text)));
+        let began = Instant::now();
+        let answer = self.ask(Op::Row(given.calls() as u64), how.limit)?;
+        let said = began.elapsed();
+        let looked = self.freeze()?;
+        let settled = began.elapsed().saturating_sub(looked);
+        if !given.is_null() {
+            self.take_here(referee, given)?;
         }
-        // A timed arm sleeps whenever it is not asked: what it leaves running cannot slow the other one.
-        if how.cold
-            && let Some(verdict) = self.freeze()?
-        {
-            return Ok(Err(verdict));
-        }
-        let sum = self.sum_of_taken(referee)?;
-        self.last = sum.map_or(Last::OnDevice(1), Last::Here);
-        if !self.inputs_may_change && !self.cell.slots.unchanged(referee, set)? {
-            let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
-            return Ok(Err(Verdict::of(Kind::InputMutated, text)));
-        }
-        self.verify(referee, set, sum, &answer, how.repeat)
+        Ok(row_of(said, settled, &answer, answer.a))
     }
 
-    fn verify(
+    fn take_here(&mut self, referee: &mut Referee, given: Given<'_>) -> Tried<()> {
+        let fields = Rc::clone(&self.fields);
+        let fields = &fields[self.variant];
+        let (calls, _) = self.claimed(fields, given.calls())?;
+        let copies = self.cell.slots.copies();
+        for (place, call) in calls.iter().enumerate() {
+            let region = referee.private_output(self.side, place)?;
+            for (claim, field) in call.iter().zip(fields) {
+                let into = &mut region[field.offset..field.offset + field.nbytes];
+                match self.cell.window().filter(|_| !copies) {
+                    Some(window) => {
+                        let (missing, all) = window.missing(claim, field);
+                        self.missing = (self.missing.0 + missing, self.missing.1 + all);
+                        window.read(claim, field, into)?;
+                    }
+                    None => into.copy_from_slice(self.cell.slots.copied(place, field)?),
+                }
+            }
+        }
+        self.look_back(&calls, fields)?;
+        self.fill(&calls, fields)?;
+        if self.cell.slots.unchanged(referee, given)? { Ok(()) } else { Err(input_mutated().into()) }
+    }
+
+    /// What it says of its results, if that makes sense.
+    pub(super) fn claimed(
         &mut self,
-        referee: &mut Referee,
-        set: &InputSet,
-        sum: Option<Sum>,
-        answer: &Answer,
-        repeat: Repeat,
-    ) -> Result<Called> {
-        let known = self.verified.entry(set.id.clone()).or_default();
-        let sample = |error, repeated| Sample {
-            // A clock that stood still would make a ratio that is no number.
-            inside_us: answer.inside_ns.max(1) as f64 / 1e3,
-            outside_us: answer.outside_ns as f64 / 1e3,
-            launching_us: answer.a as f64 / 1e3,
-            error,
-            repeated,
+        fields: &[OutputField],
+        calls: usize,
+    ) -> std::result::Result<(Vec<Vec<Claim>>, Vec<Segment>), Verdict> {
+        let Some((claims, files)) = self.cell.claims(fields, calls) else {
+            return Err(Verdict::of(Kind::Protocol, "its process does not say where its results are"));
         };
-        if sum.is_some_and(|sum| known.contains(&sum)) && repeat != Repeat::First {
-            return Ok(Ok(sample(0.0, true)));
+        if let Some(verdict) = claims::objection(&claims, fields) {
+            return Err(verdict);
         }
-        let compared = referee.compare(&self.cell.slots, set, repeat)?;
-        if let Some(kind) = compared.failure() {
-            return Ok(Err(Verdict::of(kind, compared.text)));
-        }
-        known.extend(sum);
-        Ok(Ok(sample(compared.error, compared.repeated)))
+        Ok((claims.calls, claims.new_segments.into_iter().zip(files).collect()))
     }
 
-    /// The digest of what was taken; of an output on a device there is none, it is compared there each time.
-    fn sum_of_taken(&self, referee: &mut Referee) -> Result<Option<Sum>> {
-        match self.cell.slots {
-            Slots::Host { .. } => Ok(Some(self.key.digest(referee.private_output()?))),
-            Slots::Device { .. } => Ok(None),
+    pub(super) fn fields(&self) -> Rc<Vec<Vec<OutputField>>> {
+        Rc::clone(&self.fields)
+    }
+
+    pub(super) fn variant(&self) -> usize {
+        self.variant
+    }
+
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Whether results that are still needed were left alone by the calls that have just been made.
+    fn look_back(&mut self, calls: &[Vec<Claim>], fields: &[OutputField]) -> Tried<()> {
+        let earlier = self.left.take();
+        if self.side == Side::Baseline || self.cell.slots.copies() {
+            return Ok(());
         }
+        let meet = |a: &[Claim], b: &[Claim]| {
+            let own = |call: &[Claim]| -> Vec<(Claim, OutputField)> {
+                call.iter().cloned().zip(fields.iter().cloned()).filter(|(_, field)| !field.shares).collect()
+            };
+            own(a).iter().any(|(x, fx)| own(b).iter().any(|(y, fy)| x.meets(fx, y, fy)))
+        };
+        let before = earlier.iter().filter(|_| self.keeps).flat_map(|left| &left.calls);
+        let reused = before.chain(calls).enumerate().any(|(n, one)| {
+            // Each against all that come after it.
+            let all = earlier.iter().filter(|_| self.keeps).flat_map(|left| &left.calls).chain(calls);
+            all.skip(n + 1).any(|other| meet(one, other))
+        });
+        self.reuses |= reused;
+        if reused && self.fills {
+            return Err(overwritten().into());
+        }
+        match (earlier, self.cell.window()) {
+            (Some(left), Some(window)) if self.keeps => {
+                if is_filled(window, &left, fields)? {
+                    Ok(())
+                } else {
+                    Err(late_write().into())
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fill(&mut self, calls: &[Vec<Claim>], fields: &[OutputField]) -> Tried<()> {
+        let fills = self.fills && self.side == Side::Candidate && !self.cell.slots.copies();
+        let mut patterns = Vec::new();
+        if let Some(window) = self.cell.window().filter(|_| fills) {
+            // One for all results of a row: some of them may be the same tensor.
+            let pattern = Pattern::draw()?;
+            for (claim, field) in calls.iter().flat_map(|call| call.iter().zip(fields)) {
+                window.fill(claim, field, pattern)?;
+                patterns.push(pattern);
+            }
+        }
+        self.left = Some(Left { calls: calls.to_vec(), patterns });
+        Ok(())
+    }
+
+    /// From now on the results of the last row stay, and must stay as they are.
+    pub(crate) fn hold(&mut self, referee: &mut Referee, limit: Duration) -> Tried<()> {
+        self.ask(Op::Hold, limit)?;
+        match self.cell.slots.lane() {
+            Some(lane) => referee.hold(lane)?,
+            None => self.held.extend(self.left.take()),
+        }
+        Ok(())
+    }
+
+    /// Whether what is held was never written to again.
+    pub(crate) fn held_are_intact(&mut self, referee: &mut Referee) -> Result<bool> {
+        if let Some(lane) = self.cell.slots.lane() {
+            return referee.held_are_intact(lane);
+        }
+        let fields = &self.fields[self.variant];
+        let Some(window) = self.cell.window() else { return Ok(true) };
+        for left in &self.held {
+            if !is_filled(window, left, fields)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets it run for a while: it must not write to results that it has handed over.
+    pub(crate) fn stays_as_left(&mut self, referee: &mut Referee, pause: Duration) -> Tried<()> {
+        self.wake()?;
+        std::thread::sleep(pause);
+        self.freeze()?;
+        let intact = match (self.cell.slots.lane(), &self.left, self.cell.window()) {
+            (Some(lane), _, _) => referee.left_are_intact(lane)?,
+            (None, Some(left), Some(window)) => is_filled(window, left, &self.fields[self.variant])?,
+            _ => true,
+        };
+        if intact { Ok(()) } else { Err(late_write().into()) }
+    }
+
+    /// Inputs for calls that nobody times.
+    pub(crate) fn lay(&mut self, referee: &mut Referee, set: &InputSet) -> Result<()> {
+        match self.cell.slots.lane() {
+            Some(lane) => referee.lay(lane, Given::Stored(set), false).map(|_| ()),
+            None => self.cell.slots.lay_here(referee, Given::Stored(set)),
+        }
+    }
+
+    /// One call under the eyes of the audit. Its result lies with the referee.
+    pub(crate) fn audited(&mut self, referee: &mut Referee, set: &InputSet, limit: Duration) -> Tried<Answer> {
+        let given = Given::Stored(set);
+        self.lay(referee, set)?;
+        let answer = self.ask(Op::Audit, limit)?;
+        if let Some(lane) = self.cell.slots.lane() {
+            self.take_there(referee, lane, given, How::untimed(limit))?;
+        } else {
+            self.freeze()?;
+            self.take_here(referee, given)?;
+        }
+        Ok(answer)
     }
 
     /// Asks without waiting; whoever sleeps is woken.
-    pub(super) fn send_awake(&mut self, op: Op) -> Result<std::result::Result<Question, Verdict>> {
+    pub(super) fn send_awake(&mut self, op: Op) -> Tried<Question> {
         let thaw = std::mem::take(&mut self.frozen);
         self.cell.send(&mut self.sandbox, op, thaw)
     }
 
-    /// Stops everything in this arm's sandbox; a verdict where it broke a limit meanwhile.
-    pub(super) fn freeze(&mut self) -> Result<Option<Verdict>> {
+    fn wake(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.frozen) { self.sandbox.thaw() } else { Ok(()) }
+    }
+
+    /// Stops everything in this arm's sandbox: from then on no task of it runs. A verdict where that cannot be done, where it
+    /// broke a limit meanwhile, or where it should be alone and is not. Returns what it took to make sure.
+    pub(super) fn freeze(&mut self) -> Tried<Duration> {
         if self.frozen {
-            return Ok(None);
+            return Ok(Duration::ZERO);
         }
         self.frozen = true;
-        self.sandbox.freeze()?;
-        Ok(self.cell.bad_news(&mut self.sandbox))
+        self.cell.stop();
+        let Frozen { stopped, living, looked_us } = self.sandbox.freeze()?;
+        self.cell.is_there(&mut self.sandbox)?;
+        if !stopped {
+            return Err(unstoppable().into());
+        }
+        if self.alone && living > 1 {
+            return Err(accompanied().into());
+        }
+        Ok(Duration::from_secs_f64(looked_us.max(0.0) / 1e6))
     }
 
-    /// Looks at the last output again, in its slot and where the candidate keeps it.
-    pub(crate) fn recheck(&mut self, referee: &mut Referee, limit: Duration) -> Result<Option<Verdict>> {
-        let verdict = self.late_write(referee)?;
-        Ok(verdict.or(self.ask(Op::Recheck, limit)?.err()))
+    /// Nobody but its cell lives in there from now on, and it is awake.
+    pub(crate) fn be_alone(&mut self) -> Result<()> {
+        let own = self.cell.number();
+        self.sandbox.clear(&[own])?;
+        (self.alone, self.frozen) = (true, false);
+        Ok(())
     }
 
-    /// Looks at the output slot again: what was handed over must still be there.
-    pub(crate) fn late_write(&mut self, referee: &mut Referee) -> Result<Option<Verdict>> {
-        let still_there = match (std::mem::replace(&mut self.last, Last::Nothing), &self.cell.slots) {
-            (Last::Nothing, _) => true,
-            (Last::Here(sum), slots) => self.key.digest(slots.output()?) == sum,
-            (Last::OnDevice(count), slots) => referee.still_there(slots, count)?,
-        };
-        let text = "the output changed after it had been handed over";
-        Ok((!still_there).then(|| Verdict::of(Kind::LateWrite, text)))
+    /// A verdict where somebody else does all the same.
+    pub(crate) fn is_alone(&mut self) -> Tried<()> {
+        if self.sandbox.process_count()? <= 1 {
+            return Ok(());
+        }
+        Err(accompanied().into())
     }
+}
+
+fn accompanied() -> Verdict {
+    let text = "a process was started while calls were timed: start what is needed before, and end it";
+    Verdict::of(Kind::ProcessLimit, text)
+}
+
+fn unstoppable() -> Verdict {
+    let text = "a process or a thread of it could not be stopped: it waits in the kernel, as for a child of vfork, or has \
+                itself woken; end what was started before forward returns";
+    Verdict::of(Kind::ProcessLimit, text)
+}
+
+/// Whether results hold still what they were filled with, if they were.
+fn is_filled(window: &Window, left: &Left, fields: &[OutputField]) -> Result<bool> {
+    let results = left.calls.iter().flat_map(|call| call.iter().zip(fields));
+    for ((claim, field), pattern) in results.zip(&left.patterns) {
+        if !window.is_filled(claim, field, *pattern)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) fn row_of(said: Duration, settled: Duration, answer: &Answer, launching_ns: u64) -> Row {
+    Row {
+        outside_us: said.as_secs_f64() * 1e6,
+        settled_us: settled.as_secs_f64() * 1e6,
+        // A clock that stood still would make a ratio that is no number.
+        inside_us: answer.inside_ns.max(1) as f64 / 1e3,
+        launching_us: launching_ns as f64 / 1e3,
+        ready_us: 0.0,
+    }
+}
+
+pub(super) fn input_mutated() -> Verdict {
+    let text =
+        "forward wrote to an input that the reference does not write; work on a copy, or on a tensor of your own";
+    Verdict::of(Kind::InputMutated, text)
+}
+
+pub(super) fn late_write() -> Verdict {
+    Verdict::of(Kind::LateWrite, "the output changed after it had been handed over")
+}
+
+pub(super) fn overwritten() -> Verdict {
+    let text = "results of different calls are the same memory: a later call overwrites an earlier result";
+    Verdict::of(Kind::Alias, text)
 }

@@ -6,8 +6,12 @@ use super::{
     timing::RING,
     verify::OWN,
 };
-use crate::{cell::Op, error::Result};
-use kforge_types::{Verdict, median};
+use crate::{
+    cell::Op,
+    error::Result,
+    failure::{OnFailure, Tried},
+};
+use kforge_types::median;
 
 const CALLS_BESIDE: usize = 5;
 /// Below this the time as a CUDA graph is told too: launching a kernel takes about as long.
@@ -18,7 +22,6 @@ const GRAPH_REPLAYS: u64 = 50;
 #[derive(Default)]
 pub(crate) struct Beside {
     pub(crate) warm: Option<f64>,
-    pub(crate) unseen: Option<f64>,
     pub(crate) call: Option<f64>,
     pub(crate) baseline_call: Option<f64>,
     pub(crate) launching: Option<f64>,
@@ -27,45 +30,31 @@ pub(crate) struct Beside {
 
 impl Session {
     /// With warm caches, and on an idle device, where launching counts.
-    pub(crate) fn times_beside(
-        &mut self,
-        arm: &mut Arm,
-        control: &mut Arm,
-    ) -> Result<std::result::Result<Beside, Verdict>> {
+    pub(crate) fn times_beside(&mut self, arm: &mut Arm, control: &mut Arm) -> Tried<Beside> {
         let limit = self.call_limit();
-        let mut beside = Beside::default();
-        match self.median_of(arm, How::warm(limit))? {
-            Ok(warm) => beside.warm = warm,
-            Err(verdict) => return Ok(Err(verdict)),
+        let mut beside = Beside { warm: self.median_of(arm, How::warm(limit))?, ..Beside::default() };
+        if self.bench.gpu.is_some() {
+            beside.call = self.median_of(arm, How::idle(limit))?;
+            beside.baseline_call = self.median_of(control, How::idle(limit)).or_reason()?.ok().flatten();
         }
-        if self.gpu.is_some() {
-            match self.median_of(arm, How::idle(limit))? {
-                Ok(call) => beside.call = call,
-                Err(verdict) => return Ok(Err(verdict)),
-            }
-            beside.baseline_call = self.median_of(control, How::idle(limit))?.ok().flatten();
-        }
-        Ok(Ok(beside))
+        Ok(beside)
     }
 
-    fn median_of(&mut self, arm: &mut Arm, how: How) -> Result<std::result::Result<Option<f64>, Verdict>> {
+    fn median_of(&mut self, arm: &mut Arm, how: How) -> Tried<Option<f64>> {
         let mut times = Vec::new();
         for number in 0..CALLS_BESIDE {
-            let set = self.referee.set(0, OWN, number % RING)?;
-            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                Ok(sample) => times.push(sample.inside_us),
-                Err(verdict) => return Ok(Err(verdict)),
-            }
+            let set = self.bench.referee.set(0, OWN, number % RING)?;
+            times.push(self.bench.call(arm, &set, how)?.inside_us);
         }
-        Ok(Ok(median(&times)))
+        Ok(median(&times))
     }
 
     /// What the candidate's own process claims for its launches as one CUDA graph; nothing where they cannot be captured.
     pub(crate) fn as_graph(&mut self, arm: &mut Arm) -> Result<Option<f64>> {
-        if self.gpu.is_none() {
+        if self.bench.gpu.is_none() {
             return Ok(None);
         }
-        let asked = arm.ask(Op::Graph(GRAPH_REPLAYS), self.call_limit())?;
+        let asked = arm.ask(Op::Graph(GRAPH_REPLAYS), self.call_limit()).or_reason()?;
         Ok(asked.ok().map(|answer| answer.inside_ns as f64 / 1e3).filter(|us| *us > 0.0))
     }
 }

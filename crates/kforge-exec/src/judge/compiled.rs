@@ -1,33 +1,44 @@
-//! Kernels for a device that is not here: compiled, never called.
+//! Kernels for a device that is not here: compiled, never called. Whoever comes through here is at best
+//! [`kforge_types::State::Compiled`].
 
-use super::{Observer, Session, arm::Arm, outcome::Outcome};
-use crate::error::Result;
-use kforge_types::State;
+use super::{Observer, Session, arm::Arm, bench::Bench, outcome::Outcome, spec::Special};
+use crate::{
+    cell::Op,
+    failure::{OnFailure, Tried},
+    sandbox::Sandbox,
+};
+
+pub(super) const AHEAD_OF_TIME: &str = "ahead of time";
 
 impl Session {
-    pub(crate) fn judge_compiled(
-        &mut self,
-        source: &str,
-        outcome: &mut Outcome,
-        observer: &dyn Observer,
-    ) -> Result<()> {
-        let Some(Arm { mut sandbox, cell, .. }) = self.build(source, &[], outcome, observer)? else { return Ok(()) };
-        self.end_cell(&mut sandbox, cell)?;
-        if self.options.target.model == "cute" {
+    pub(crate) fn judge_compiled(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Tried<()> {
+        let Arm { mut sandbox, cell, .. } = self.bench.build(source, &[], outcome, observer)?;
+        self.bench.end_cell(&mut sandbox, cell)?;
+        let compiled = if self.bench.options.target.model == "cute" {
             // Importing a file of CuTe DSL compiles nothing yet.
             observer.stage("compiling kernels ahead of time");
-            self.compile_kernels(&mut sandbox, source, outcome)?;
-        }
+            self.bench.compile_kernels(&mut sandbox, source, outcome)
+        } else {
+            Ok(())
+        };
         outcome.log = sandbox.log.text();
-        if outcome.verdict.state != State::Correct {
-            return Ok(());
-        }
-        outcome.provisional = "nothing was run";
-        let detail = format!(
-            "nothing was run: kernels were compiled for {}, and whether they are right is unknown",
-            self.options.arch
-        );
-        outcome.pass("run", detail);
+        compiled
+    }
+}
+
+impl Bench {
+    /// In a process that imports the candidate and runs nothing.
+    pub(crate) fn compile_kernels(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Tried<()> {
+        let limit = self.options.timeout;
+        let special = Special { ahead_of_time: true, ..Special::default() };
+        let mut cell = self.builder(sandbox, source, special)?;
+        cell.ask(sandbox, Op::Import, limit).check(AHEAD_OF_TIME)?;
+        let answer = cell.ask(sandbox, Op::AheadOfTime, limit).check(AHEAD_OF_TIME)?;
+        let unchecked = match answer.b {
+            0 => String::new(),
+            n => format!(", {n} could not be checked ({})", cell.detail_text()),
+        };
+        outcome.pass(AHEAD_OF_TIME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
         Ok(())
     }
 }

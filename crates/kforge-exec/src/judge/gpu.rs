@@ -1,6 +1,6 @@
 //! What a session knows of its GPU: facts for the report, the physical floor, and whether it still answers.
 
-use super::{Observer, Place, Session, outcome::Outcome};
+use super::{Observer, Place, bench::Bench, outcome::Outcome, provisional::Provisional};
 use crate::{
     error::{ExecError, Result},
     nvidia::{Moment, Stranger},
@@ -95,7 +95,7 @@ const IDLE_WAIT: Duration = Duration::from_mins(2);
 /// How often it is looked for in that time.
 const LOOKS: u32 = 120;
 
-impl Session {
+impl Bench {
     /// Nobody else of ours times on this device meanwhile, and strangers are named, or waited for.
     pub(crate) fn timing_turn(&mut self, observer: &dyn Observer) -> Result<Turn> {
         let turn = Turn::take(self.turn_name(), || observer.stage(WAITING))?;
@@ -139,7 +139,7 @@ impl Session {
         if !strangers.is_empty() {
             let detail = format!("{}: times may be longer than they are alone", described(&strangers));
             outcome.checks.push(Check { name: "alone on the device".to_owned(), passed: false, detail });
-            outcome.provisional = "somebody else was using the device";
+            outcome.provisional.insert(Provisional::DeviceShared);
         }
     }
 

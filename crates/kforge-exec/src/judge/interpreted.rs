@@ -1,11 +1,42 @@
 //! Triton without a GPU: interpreted on the CPU for correctness, compiled ahead of time for what the compiler says.
 
-use super::{Observer, Session, outcome::Outcome, spec::Special};
-use crate::{cell::Op, error::Result, sandbox::Sandbox};
-use kforge_types::State;
-use std::time::Instant;
+use super::{Observer, Session, compiled::AHEAD_OF_TIME, outcome::Outcome, stage::Stage};
+use crate::{
+    cell::Op,
+    error::ExecError,
+    failure::{Failure, OnFailure, Tried},
+    sandbox::Sandbox,
+};
+use kforge_types::{Kind, State, Verdict};
 
-const AHEAD_OF_TIME: &str = "ahead of time";
+/// How a cell says that it met something of this sort; `Uninterpretable` in
+/// `harness/kforge_harness/hostile/failure.py`.
+const CANNOT_RUN: &str = "Triton's interpreter cannot run `";
+/// What has no meaning without a GPU, by the name that a candidate's text has for it.
+const NEEDS_GPU: [&str; 13] = [
+    "CUDAGraph",
+    "atomic_add",
+    "convert_custom_float8_sm70",
+    "convert_custom_float8_sm80",
+    "globaltimer",
+    "gluon",
+    "graph",
+    "inline_asm_elementwise",
+    "make_graphed_callables",
+    "map_elementwise",
+    "num_threads",
+    "num_warps",
+    "smid",
+];
+/// Functions of NVIDIA's library for devices: most run, the rest is too long to name.
+const LIBRARY: &str = "libdevice.";
+
+/// A candidate that was right under the interpreter.
+struct Interpreted {
+    sandbox: Sandbox,
+    /// Distinct ones, of Triton's kernels.
+    launches: u64,
+}
 
 impl Session {
     pub(crate) fn judge_interpreted(
@@ -13,96 +44,102 @@ impl Session {
         source: &str,
         outcome: &mut Outcome,
         observer: &dyn Observer,
-    ) -> Result<()> {
-        let Some(mut sandbox) = self.interpret(source, outcome, observer)? else { return Ok(()) };
+    ) -> Tried<()> {
+        let Interpreted { sandbox, launches } = self.interpret(source, outcome, observer)?;
+        let mut sandbox = self.verify_on_other_draws(sandbox, source, outcome, observer)?;
         observer.stage("compiling kernels ahead of time");
-        let begun = Instant::now();
-        self.compile_ahead_of_time(&mut sandbox, source, outcome)?;
-        outcome.stage("ahead_of_time", begun.elapsed().as_secs_f64());
+        let compiled = outcome.timed(Stage::AheadOfTime, |outcome| match launches {
+            0 => {
+                outcome.pass(AHEAD_OF_TIME, "no Triton kernel was launched");
+                Ok(())
+            }
+            _ => self.bench.compile_kernels(&mut sandbox, source, outcome),
+        });
         outcome.log = sandbox.log.text();
-        Ok(())
+        compiled
     }
 
     /// At reduced sizes first; a kernel that is written for the problem's own sizes gets a second chance there.
-    fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Option<Sandbox>> {
-        let first = self.interpret_once(source, outcome, observer)?;
+    fn interpret(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Tried<Interpreted> {
         let reduced =
-            self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
-        let may_be_specialised = matches!(outcome.verdict.state, State::Mismatch | State::RuntimeError);
-        if first.is_some() || !reduced || !may_be_specialised {
-            return Ok(first);
-        }
+            self.bench.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
+        let at_reduced = match self.interpret_once(source, outcome, observer) {
+            Err(Failure::Refused(refusal)) if reduced && may_be_specialised(&refusal.verdict) => refusal.verdict,
+            tried => return tried,
+        };
         observer.stage("trying the problem's own sizes");
-        let at_reduced = outcome.restart();
-        let second = self.at_other_sizes(false, |session| {
-            outcome.report = Some(session.opened.report.clone());
+        outcome.restart();
+        let interpreted = self.at_other_sizes(false, |session| {
+            outcome.report = Some(session.bench.opened.report.clone());
             session.interpret_once(source, outcome, observer)
         })?;
-        if second.is_some() {
-            outcome.pass("other sizes", format!("right at the problem's own sizes only; {}", at_reduced.reason));
-        }
-        Ok(second)
+        outcome.pass("other sizes", format!("right at the problem's own sizes only; {}", at_reduced.reason));
+        Ok(interpreted)
     }
 
-    fn interpret_once(
+    fn interpret_once(&mut self, source: &str, outcome: &mut Outcome, observer: &dyn Observer) -> Tried<Interpreted> {
+        self.build_and_interpret(source, outcome, observer).map_err(|failure| match failure {
+            Failure::Refused(refusal) => match uninterpretable(&refusal.verdict, source) {
+                Some(construct) => ExecError::Uninterpretable(construct).into(),
+                None => Failure::Refused(refusal),
+            },
+            other => other,
+        })
+    }
+
+    fn build_and_interpret(
         &mut self,
         source: &str,
         outcome: &mut Outcome,
         observer: &dyn Observer,
-    ) -> Result<Option<Sandbox>> {
-        let Some(mut arm) = self.build(source, &[], outcome, observer)? else { return Ok(None) };
+    ) -> Tried<Interpreted> {
+        let mut arm = self.bench.build(source, &[], outcome, observer)?;
         observer.stage("verifying under Triton's interpreter");
-        let begun = Instant::now();
-        let right = self.verify(&mut arm, outcome)?;
-        outcome.stage("verify", begun.elapsed().as_secs_f64());
+        let right = outcome.timed(Stage::Verify, |outcome| self.verify(&mut arm, outcome));
         outcome.log = arm.sandbox.log.text();
-        if !right {
-            return Ok(None);
-        }
-        let begun = Instant::now();
+        right?;
         // Before the audit clears the sandbox: the launches are kept in the scratch folder.
-        match arm.ask(Op::AheadOfTime, self.options.timeout)? {
-            Ok(answer) => self.launches = answer.a,
-            Err(verdict) => {
-                outcome.fail(AHEAD_OF_TIME, verdict);
-                return Ok(None);
-            }
-        }
-        let audited = self.audit(arm, source, outcome)?;
-        outcome.stage("audit", begun.elapsed().as_secs_f64());
-        Ok(audited)
+        let launches = arm.ask(Op::AheadOfTime, self.bench.options.timeout).check(AHEAD_OF_TIME)?.a;
+        let sandbox = outcome.timed(Stage::Audit, |outcome| self.audit(arm, source, outcome))?;
+        Ok(Interpreted { sandbox, launches })
     }
+}
 
-    fn compile_ahead_of_time(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Result<()> {
-        if self.launches == 0 {
-            outcome.pass(AHEAD_OF_TIME, "no Triton kernel was launched");
-            return Ok(());
-        }
-        self.compile_kernels(sandbox, source, outcome)
+fn may_be_specialised(verdict: &Verdict) -> bool {
+    matches!(verdict.state, State::Mismatch | State::RuntimeError)
+}
+
+/// What the candidate asks of a GPU, where that is why it failed. A cell is not believed by itself: the candidate's text
+/// has to name it, and it has to be known that an interpreter cannot do it.
+fn uninterpretable(verdict: &Verdict, source: &str) -> Option<String> {
+    if verdict.kind != Some(Kind::Exception) {
+        return None;
     }
+    let (construct, _) = verdict.reason.strip_prefix(CANNOT_RUN)?.split_once('`')?;
+    let name = construct.strip_prefix(LIBRARY).unwrap_or(construct);
+    let known = construct.starts_with(LIBRARY) || NEEDS_GPU.contains(&name);
+    let is_word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let mut words = source.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    (known && is_word(name) && words.any(|word| word == name)).then(|| construct.to_owned())
+}
 
-    /// In a process that imports the candidate and runs nothing.
-    pub(crate) fn compile_kernels(&mut self, sandbox: &mut Sandbox, source: &str, outcome: &mut Outcome) -> Result<()> {
-        let limit = self.options.timeout;
-        let special = Special { ahead_of_time: true, ..Special::default() };
-        let mut cell = self.builder(sandbox, source, special)?;
-        let mut last = cell.ask(sandbox, Op::Import, limit)?;
-        if last.is_ok() {
-            last = cell.ask(sandbox, Op::AheadOfTime, limit)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_gpu_is_believed_where_the_text_names_it() {
+        let said = |construct: &str| Verdict::of(Kind::Exception, format!("{CANNOT_RUN}{construct}`"));
+        let source = "y = tl.inline_asm_elementwise(...)\nz = libdevice.fma_ru(y, y, y)\nw = smids(z) + exp(z)\n";
+        let found = |construct: &str| uninterpretable(&said(construct), source);
+        assert_eq!(found("inline_asm_elementwise").as_deref(), Some("inline_asm_elementwise"));
+        assert_eq!(found("libdevice.fma_ru").as_deref(), Some("libdevice.fma_ru"));
+        for unconfirmed in ["smid", "exp", "libdevice.fma_rd", "libdevice.", ""] {
+            assert_eq!(found(unconfirmed), None, "{unconfirmed}");
         }
-        match last {
-            Err(verdict) => {
-                outcome.fail(AHEAD_OF_TIME, verdict);
-            }
-            Ok(answer) => {
-                let unchecked = match answer.b {
-                    0 => String::new(),
-                    n => format!(", {n} could not be checked ({})", cell.detail_text()),
-                };
-                outcome
-                    .pass(AHEAD_OF_TIME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
-            }
-        }
-        Ok(())
+        let other = Verdict::of(Kind::Timeout, format!("{CANNOT_RUN}inline_asm_elementwise`"));
+        assert_eq!(uninterpretable(&other, source), None);
+        let raised = Verdict::of(Kind::Exception, "RuntimeError: inline_asm_elementwise");
+        assert_eq!(uninterpretable(&raised, source), None);
     }
 }

@@ -26,6 +26,12 @@ impl Place {
         matches!(self, Self::Cpu | Self::Gpu { .. })
     }
 
+    /// Whether kernels are run at all.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        !matches!(self, Self::Compiler)
+    }
+
     pub(crate) fn is_gpu(&self) -> bool {
         matches!(self, Self::Gpu { .. })
     }

@@ -1,15 +1,16 @@
-//! Calls in a device's queue: launched before their inputs are there.
+//! Calls on a device: queued before their inputs are there, or one after the other on an idle device.
 //!
-//! A cell launches one call or several behind a gate. Only then are inputs laid and the gate opened, and the clock outside
-//! starts before the first of them can be seen. So launching costs nothing, as in a program that runs ahead of its device,
-//! and nothing can be computed beforehand. With several calls in a row the clock outside resolves short ones too.
+//! A cell launches calls behind a gate. Only then are inputs laid and the gate opened, and the clock outside starts before
+//! the first of them can be seen. It ends when the cell says that its device is idle, and is held to when the referee had
+//! copied the results out of the cell's memory. So launching costs nothing, as in a program that runs ahead of its device,
+//! nothing can be computed beforehand, and nothing after.
 
-use super::arm::{Arm, Called, How, Last, Sample};
+use super::arm::{Arm, Given, How, Row, Side, input_mutated, row_of};
 use crate::{
     cell::Op,
-    error::{ExecError, Result},
+    failure::Tried,
     machine,
-    referee::{InputSet, Referee, Repeat},
+    referee::{Referee, Taken},
 };
 use kforge_types::{Kind, Verdict};
 use std::time::Duration;
@@ -18,82 +19,74 @@ use std::time::Duration;
 const QUEUE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Arm {
-    /// One call for each set, in a row. The times are those of one call on average; every output is verified.
-    ///
-    /// Where the calls cannot be queued, this says so in `queues`, and the time is nothing to go by. Nor is it where `how`
-    /// has the inputs laid before anything is launched.
-    pub(crate) fn call_row(&mut self, referee: &mut Referee, sets: &[&InputSet], how: How) -> Result<Called> {
-        if let Some(verdict) = self.late_write(referee)? {
-            return Ok(Err(verdict));
+    /// Where the calls cannot be queued, this says so in `queues`, and the time is nothing to go by.
+    pub(super) fn row_queued(&mut self, referee: &mut Referee, lane: u64, given: Given<'_>, how: How) -> Tried<Row> {
+        if how.cold {
+            self.freeze()?;
         }
-        if how.cold
-            && let Some(verdict) = self.freeze()?
-        {
-            return Ok(Err(verdict));
-        }
-        let lane = self.cell.slots.lane().ok_or_else(|| ExecError::harness("only calls on a device can be queued"))?;
-        let count = sets.len() as u64;
-        referee.shut(lane, sets.len())?;
-        let mut began = if how.queued { None } else { Some(referee.reveal(lane, sets, how.cold)?) };
-        let question = match self.send_awake(Op::Queue(count))? {
-            Ok(question) => question,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
+        let calls = given.calls() as u64;
+        referee.shut(lane, given.calls())?;
+        let question = self.send_awake(Op::Queue(calls))?;
+        let mut began = None;
         let queued = if let Some(answer) = self.cell.answer(&mut self.sandbox, &question, QUEUE_LIMIT)? {
             answer
         } else {
-            if began.is_none() {
-                self.queues = false;
-                began = Some(referee.reveal(lane, sets, how.cold)?);
-            }
+            self.queues = false;
+            began = Some(referee.reveal(lane, given, how.cold)?);
             self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?
         };
-        let launching_ns = match queued {
-            Ok(answer) => answer.a,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
         // It waits for its calls before they can begin: waking it up is not part of their time.
-        let question = match self.send_awake(Op::Collect(count))? {
-            Ok(question) => question,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
-        let began = began.map_or_else(|| referee.reveal(lane, sets, how.cold), Ok)?;
-        let collected = self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?;
-        let ended = machine::clock_ns();
-        let inside_ns = match collected {
-            Ok(answer) => answer.inside_ns,
-            Err(verdict) => return Ok(Err(verdict)),
-        };
-        if !referee.take(lane, sets.len())? {
-            let text = "an output was still being written after it had been handed over";
-            return Ok(Err(Verdict::of(Kind::LateWrite, text)));
-        }
-        if how.cold
-            && let Some(verdict) = self.freeze()?
-        {
-            return Ok(Err(verdict));
-        }
-        self.last = Last::OnDevice(sets.len());
-        if !self.inputs_may_change && !referee.unchanged(lane, sets)? {
-            let text = "forward wrote to an input; work on a copy, or on a tensor of your own";
-            return Ok(Err(Verdict::of(Kind::InputMutated, text)));
-        }
-        let mut error = 0.0_f64;
-        for (place, set) in sets.iter().enumerate() {
-            let compared = referee.compare_place(&self.cell.slots, place, set, Repeat::No)?;
-            if let Some(kind) = compared.failure() {
-                return Ok(Err(Verdict::of(kind, compared.text)));
-            }
-            error = error.max(compared.error);
-        }
-        let one = |ns: u64| ns as f64 / 1e3 / sets.len() as f64;
-        Ok(Ok(Sample {
-            // A clock that stood still would make a ratio that is no number.
-            inside_us: one(inside_ns.max(1)),
-            outside_us: one(ended.saturating_sub(began)),
-            launching_us: one(launching_ns),
-            error,
-            repeated: false,
-        }))
+        let question = self.send_awake(Op::Collect(calls))?;
+        let began = began.map_or_else(|| referee.reveal(lane, given, how.cold), Ok)?;
+        let answer = self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?;
+        let said = machine::clock_ns();
+        let ended = self.take_there(referee, lane, given, how)?;
+        Ok(row_of(since(began, said), since(began, ended), &answer, queued.a))
     }
+
+    /// Launching counts.
+    pub(super) fn row_on_idle_device(
+        &mut self,
+        referee: &mut Referee,
+        lane: u64,
+        given: Given<'_>,
+        how: How,
+    ) -> Tried<Row> {
+        if how.cold {
+            self.freeze()?;
+        }
+        let began = referee.lay(lane, given, how.cold)?;
+        let answer = self.ask(Op::Row(given.calls() as u64), how.limit)?;
+        let said = machine::clock_ns();
+        let ended = self.take_there(referee, lane, given, how)?;
+        Ok(row_of(since(began, said), since(began, ended), &answer, answer.a))
+    }
+
+    /// The referee copies the results out of the cell's memory; when that was done, on the clock of the machine.
+    pub(crate) fn take_there(&mut self, referee: &mut Referee, lane: u64, given: Given<'_>, how: How) -> Tried<u64> {
+        let fields = self.fields();
+        let (calls, segments) = self.claimed(&fields[self.variant()], given.calls())?;
+        let taken: Taken = referee.take(lane, self.cell.number(), self.side(), self.variant(), &calls, &segments)?;
+        if how.cold {
+            self.freeze()?;
+        }
+        if !taken.text.is_empty() {
+            let kind = Kind::from_name(&taken.kind).unwrap_or(Kind::Protocol);
+            return Err(Verdict::of(kind, taken.text).into());
+        }
+        if given.is_null() {
+            return Ok(taken.ended_ns);
+        }
+        let stamped = referee.stamp(lane, self.fills && self.side() == Side::Candidate)?;
+        self.reuses |= stamped.reuses;
+        if !stamped.text.is_empty() {
+            let kind = Kind::from_name(&stamped.kind).unwrap_or(Kind::Alias);
+            return Err(Verdict::of(kind, stamped.text).into());
+        }
+        if referee.unchanged(lane, given)? { Ok(taken.ended_ns) } else { Err(input_mutated().into()) }
+    }
+}
+
+fn since(began_ns: u64, ended_ns: u64) -> Duration {
+    Duration::from_nanos(ended_ns.saturating_sub(began_ns))
 }

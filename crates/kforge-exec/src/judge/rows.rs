@@ -1,152 +1,179 @@
-//! Short calls on a device, several in a row: what one takes longer than the baseline's, seen from outside.
+//! Short calls, several in a row, and the single calls that hold them to their word.
 //!
-//! The baseline's own clock is trusted. What a row of the candidate takes more or less than one of the baseline, over the
-//! number of calls, is therefore what one of its calls takes more or less, whatever its process claims.
+//! The clock outside resolves some ten microseconds, so short calls are timed in rows. In a row the inputs of all calls lie
+//! there from its beginning: whoever works on them together is quicker than a program could be, which has one at a
+//! time. So single calls are timed too, as many as it takes to see what one of them costs at the least.
 
 use super::{
     Session,
-    arm::{Arm, How, Sample},
-    clock::{self, ClockReport},
-    timing::{RING, UNSEEN_SET},
+    arm::{Arm, Given, How, Row},
+    blocks::READY,
     verify::OWN,
 };
-use crate::{
-    cell::fill_random,
-    error::{ExecError, Result},
-    referee::InputSet,
-};
-use kforge_types::{Summary, Verdict, median};
-use std::rc::Rc;
+use crate::{cell::fill_random, failure::Tried};
+use kforge_types::{Interval, quantile};
+use std::time::Instant;
 
-/// A row takes about as long as this, where there are places enough: the clock outside resolves some ten microseconds.
-const ROW_US: f64 = 1500.0;
-/// Of each arm.
-const ROWS: usize = 8;
-/// Less than this is not worth a correction: caches are not as cold within a row.
-const MATERIAL: f64 = 1.05;
-/// A difference of medians that is larger than so many of their spreads is no chance.
-const SPREADS_OF_MEDIANS: f64 = 2.0;
-
-/// What rows have shown.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rows {
-    pub(crate) calls: usize,
-    pub(crate) report: ClockReport,
-    /// Of one call of the baseline.
-    baseline_us: f64,
-    /// Of the medians, in one call: less than this is not seen.
-    pub(crate) resolution_us: f64,
-}
-
-impl Rows {
-    fn of(calls: usize, own: &[Sample], baseline: &[Sample]) -> Option<Self> {
-        let report = clock::examine(own, baseline, 0.0)?;
-        let baseline_us = median(&baseline.iter().map(|s| s.inside_us).collect::<Vec<_>>())?;
-        let spread = |samples: &[Sample]| -> Option<f64> {
-            let overheads = Summary::of(&samples.iter().map(|s| s.outside_us - s.inside_us).collect::<Vec<_>>())?;
-            Some(overheads.spread() / (overheads.n as f64).sqrt())
-        };
-        let resolution_us = SPREADS_OF_MEDIANS * (spread(own)? + spread(baseline)?);
-        Some(Self { calls, report, baseline_us, resolution_us })
-    }
-
-    /// By how much a ratio of single calls is too good: never more is credited than shows in rows too.
-    pub(crate) fn correction(&self, own_us: f64, baseline_us: f64) -> f64 {
-        // What one call should take within a row, where caches are not as cold.
-        let expected = own_us * self.baseline_us / baseline_us;
-        let seen = self.report.outside_us;
-        if seen - expected > self.resolution_us && seen > MATERIAL * expected { seen / expected } else { 1.0 }
-    }
-
-    pub(crate) fn described(&self) -> String {
-        format!(
-            "{} calls in a row: {:.1} us each from outside, the baseline {:.1} us; the clock resolves {:.1} us",
-            self.calls, self.report.outside_us, self.baseline_us, self.resolution_us
-        )
-    }
-}
+/// A row takes about as long as this, where there are places enough; on a device asking takes less of it.
+const ROW_US: f64 = 2000.0;
+const ROW_ON_GPU_US: f64 = 1000.0;
+/// Longer calls are timed one by one: what a row takes then is seen well enough.
+const LONG_US: f64 = 1200.0;
+const FEWEST_SINGLES: usize = 12;
+const MOST_SINGLES: usize = 64;
+/// Of the time that an evaluation may take.
+const SINGLES_SHARE: f64 = 0.3;
+/// Single calls are known well enough when chance makes no more than this of their time.
+const WELL_KNOWN: f64 = 0.05;
+const QUICK: f64 = 0.2;
+const SLOW: f64 = 0.8;
+/// Standard deviations within which chance stays.
+const CERTAIN: f64 = 3.0;
 
 impl Session {
-    /// Nothing where one call is long enough, or where calls cannot be queued.
-    pub(crate) fn rows(
+    /// How many calls are made in a row, by the baseline's cost: a candidate has no say in it.
+    pub(crate) fn calls_in_a_row(&self) -> usize {
+        let places = self.bench.gpu.as_ref().map_or_else(|| self.bench.opened.places_here(), |gpu| gpu.places);
+        let row_us = if self.bench.gpu.is_some() { ROW_ON_GPU_US } else { ROW_US };
+        match self.baselines.fastest_us() {
+            // What is written must be given back fresh before every call.
+            _ if self.bench.opened.writes => 1,
+            Some(us) if us < LONG_US => ((row_us / us.max(0.1)).ceil() as usize).clamp(1, places),
+            _ => 1,
+        }
+    }
+
+    /// What a single call can have taken at the least, and at the most. What it takes longer than one of the baseline's, whose
+    /// rows are as they should be, it takes longer in a row too: so many are made that chance does not hide it.
+    pub(crate) fn single_calls(
         &mut self,
         arm: &mut Arm,
         control: &mut Arm,
-        own_us: f64,
-    ) -> Result<std::result::Result<Option<Rows>, Verdict>> {
-        let places = self.gpu.as_ref().map_or(1, |gpu| gpu.places);
-        let calls = ((ROW_US / own_us.max(1.0)).ceil() as usize).clamp(1, places);
-        if calls == 1 || !arm.queues || !control.queues {
-            return Ok(Ok(None));
-        }
-        let limit = self.call_limit();
+        row_us: f64,
+        baseline_us: f64,
+        usual_lag: f64,
+    ) -> Tried<Option<Interval>> {
+        let how = How::cold(self.call_limit());
         let (mut own, mut baseline) = (Vec::new(), Vec::new());
-        for number in 0..=ROWS {
-            let candidate_first = number % 2 == 0;
-            // The first row sets up whatever depends on the addresses of the places, and does not count.
-            let how = if number == 0 { How::idle(limit) } else { How::cold(limit) };
-            for is_candidate in [candidate_first, !candidate_first] {
-                let sets = self.mixed_sets(calls)?;
-                let sets: Vec<&InputSet> = sets.iter().map(Rc::as_ref).collect();
-                let side: &mut Arm = if is_candidate { arm } else { control };
-                let called = side.call_row(&mut self.referee, &sets, how)?;
-                match (called, is_candidate) {
-                    (_, _) if !arm.queues || !control.queues => return Ok(Ok(None)),
-                    (Ok(_), _) if number == 0 => {}
-                    (Ok(sample), true) => own.push(sample),
-                    (Ok(sample), false) => baseline.push(sample),
-                    (Err(verdict), true) => return Ok(Err(verdict)),
-                    (Err(verdict), false) => {
-                        return Err(ExecError::harness(format!("the baseline failed: {}", verdict.reason)));
-                    }
-                }
+        let (begun, budget) = (Instant::now(), self.bench.options.time_budget.mul_f64(SINGLES_SHARE));
+        while own.len() < FEWEST_SINGLES || (own.len() < MOST_SINGLES && begun.elapsed() < budget) {
+            self.bench.referee.draw(OWN, &[own.len() % 4 == 0])?;
+            let mut chance = [0; 1];
+            fill_random(&mut chance)?;
+            let baseline_first = chance[0] & 1 == 0;
+            if baseline_first {
+                baseline.push(self.control_row(control, Given::Fresh(1))?);
+            }
+            own.push(self.bench.row(arm, Given::Fresh(1), how)?);
+            if !baseline_first {
+                baseline.push(self.control_row(control, Given::Fresh(1))?);
+            }
+            self.bench.referee.compare_row(1, true)?.candidate.passed()?;
+            let (own, baseline) = costs(&own, &baseline, usual_lag);
+            if own.len() >= FEWEST_SINGLES && is_enough(&own, &baseline, row_us, baseline_us) {
+                break;
             }
         }
-        Ok(Ok(Rows::of(calls, &own, &baseline)))
+        let (own, baseline) = costs(&own, &baseline, usual_lag);
+        Ok(of_single(&own, &baseline, baseline_us))
     }
+}
 
-    /// Sets in an order that no candidate can know, as few of them twice as can be.
-    fn mixed_sets(&mut self, count: usize) -> Result<Vec<Rc<InputSet>>> {
-        let mut all: Vec<(&str, usize)> = (0..RING).map(|number| (OWN, number)).collect();
-        all.extend((0..self.unseen_count()).map(|number| (UNSEEN_SET, number)));
-        let mut chance = vec![0; all.len()];
-        fill_random(&mut chance)?;
-        for (last, byte) in chance.iter().enumerate().skip(1) {
-            all.swap(last, usize::from(*byte) % (last + 1));
-        }
-        (0..count).map(|index| all[index % all.len()]).map(|(kind, number)| self.referee.set(0, kind, number)).collect()
-    }
+/// What single calls of each took. Who answers early and works on until the stop, or works while it is made ready, pays for
+/// it call by call: on the whole it would not show in those that are quick.
+fn costs(own: &[Row], baseline: &[Row], usual_lag: f64) -> (Vec<f64>, Vec<f64>) {
+    let ready: Vec<f64> = baseline.iter().map(|row| row.ready_us).collect();
+    let usual_ready = READY * quantile(&ready, SLOW).unwrap_or_default();
+    let cost = |row: &Row| row.outside_us + (row.lag_us() - usual_lag).max(0.0) + (row.ready_us - usual_ready).max(0.0);
+    (own.iter().map(cost).collect(), baseline.iter().map(cost).collect())
+}
+
+/// Whether more of them would change nothing: rows are no faster than these, or these are known well.
+fn is_enough(own: &[f64], baseline: &[f64], row_us: f64, baseline_us: f64) -> bool {
+    let no_longer = of_single(own, baseline, baseline_us).is_some_and(|single| single.high <= row_us);
+    no_longer || chance_us(baseline).is_some_and(|us| us <= WELL_KNOWN * row_us)
+}
+
+/// By the quick calls of each, which nobody can make quicker than they are; and whoever makes his own noisy hides nothing by
+/// it, since only the baseline's noise counts as chance.
+fn of_single(own: &[f64], baseline: &[f64], baseline_us: f64) -> Option<Interval> {
+    let longer = quantile(own, QUICK)? - quantile(baseline, QUICK)?;
+    let chance = chance_us(baseline)?;
+    let at = |us: f64| (baseline_us + us).max(0.0);
+    Some(Interval { low: at(longer - chance), high: at(longer + chance) })
+}
+
+/// What the difference of both may be off by.
+///
+/// By how far the quick end of so many calls may lie off, as their order says: where the system lets some of them wait for
+/// milliseconds, the others tell as much.
+fn chance_us(baseline: &[f64]) -> Option<f64> {
+    let off = CERTAIN * (QUICK * (1.0 - QUICK) / baseline.len() as f64).sqrt();
+    let spread = quantile(baseline, (QUICK + off).min(1.0))? - quantile(baseline, QUICK)?;
+    // Of both: each has such a spread.
+    Some(std::f64::consts::SQRT_2 * spread)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rows(inside_us: f64, outside_us: f64) -> Vec<Sample> {
-        let noise = [0.0, 0.4, -0.3, 0.6, 0.1, -0.5, 0.2, 0.3];
-        let sample =
-            |n: &f64| Sample { inside_us, outside_us: outside_us + n, launching_us: 0.0, error: 0.0, repeated: false };
-        noise.iter().map(sample).collect()
+    fn noisy(us: f64) -> Vec<f64> {
+        (0..40).map(|n| us + f64::from(n * 7 % 11)).collect()
     }
 
     #[test]
-    fn what_a_clock_hides_in_a_single_call_shows_in_a_row_of_them() {
-        // It takes 48 us, claims 12 in single calls and tells the truth in rows.
-        let seen = Rows::of(12, &rows(48.0, 98.0), &rows(50.0, 100.0)).unwrap();
-        let credited = 50.0 / 12.0 / seen.correction(12.0, 50.0);
-        assert!((1.0..1.1).contains(&credited), "{credited}");
+    fn who_works_on_a_whole_row_at_once_is_held_to_single_calls() {
+        // The baseline takes 60 us, in a row and by itself; the candidate as long by itself, whatever its rows show.
+        let seen = of_single(&noisy(160.0), &noisy(160.0), 60.0).unwrap();
+        assert!((54.0..=60.0).contains(&seen.low) && (60.0..66.0).contains(&seen.high), "{seen:?}");
+        // Nor does it help to be slow now and then.
+        let mut loud = noisy(160.0);
+        loud.iter_mut().step_by(3).for_each(|us| *us += 500.0);
+        assert!(of_single(&loud, &noisy(160.0), 60.0).unwrap().low > 54.0);
+    }
+
+    fn rows(outside_us: f64, lag_us: f64, ready_us: f64) -> Vec<Row> {
+        let row = |us: f64| Row { outside_us: us, settled_us: us + lag_us, inside_us: us, launching_us: 0.0, ready_us };
+        noisy(outside_us).into_iter().map(row).collect()
     }
 
     #[test]
-    fn who_lies_in_rows_too_is_found() {
-        let seen = Rows::of(12, &rows(12.0, 98.0), &rows(50.0, 100.0)).unwrap();
-        assert_eq!(seen.report.clock, clock::Clock::Lie);
+    fn who_answers_a_single_call_early_pays_for_it() {
+        let single = |own: &[Row]| {
+            let (own, baseline) = costs(own, &rows(160.0, 40.0, 80.0), 45.0);
+            of_single(&own, &baseline, 60.0).unwrap()
+        };
+        let usual = single(&rows(160.0, 40.0, 80.0));
+        assert!((54.0..=60.0).contains(&usual.low), "{usual:?}");
+        // Answered 100 us early, and worked on; and 100 us of work while it was made ready.
+        assert!(single(&rows(60.0, 140.0, 80.0)).low > usual.low - 6.0);
+        assert!(single(&rows(60.0, 40.0, 200.0)).low > usual.low - 6.0);
+        // Nor in half of them.
+        let mut half = rows(160.0, 40.0, 80.0);
+        half.iter_mut().step_by(2).for_each(|row| row.outside_us -= 100.0);
+        assert!(single(&half).low > usual.low - 6.0);
     }
 
     #[test]
-    fn an_honest_kernel_is_credited_with_what_single_calls_show() {
-        let seen = Rows::of(12, &rows(25.2, 75.0), &rows(50.4, 100.3)).unwrap();
-        assert!((seen.correction(25.0, 50.0) - 1.0).abs() < 1e-9);
-        assert_eq!(seen.report.clock, clock::Clock::Confirmed);
+    fn what_chance_may_have_made_is_taken_off() {
+        let wild = |us: f64| (0..12).map(|n| us + 40.0 * f64::from(n * 7 % 11)).collect::<Vec<_>>();
+        let quiet = of_single(&noisy(150.0), &noisy(100.0), 20.0).unwrap();
+        let loud = of_single(&wild(150.0), &wild(100.0), 20.0).unwrap();
+        assert!((62.0..70.0).contains(&quiet.low), "{quiet:?}");
+        assert!(loud.low < quiet.low && loud.low >= 0.0 && loud.high > quiet.high, "{loud:?}");
+        assert!(of_single(&[], &noisy(100.0), 20.0).is_none());
+    }
+
+    #[test]
+    fn a_call_that_the_clock_does_not_see_is_held_to_nothing() {
+        assert!(of_single(&noisy(103.0), &noisy(100.0), 2.0).unwrap().low < 3.0);
+    }
+
+    #[test]
+    fn no_more_are_made_than_are_needed() {
+        assert!(is_enough(&noisy(60.0), &noisy(100.0), 70.0, 100.0), "no longer than in rows");
+        assert!(is_enough(&noisy(160.0), &noisy(160.0), 100.0, 100.0), "known well");
+        assert!(!is_enough(&noisy(160.0), &noisy(160.0), 5.0, 10.0));
     }
 }

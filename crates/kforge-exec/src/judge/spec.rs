@@ -1,7 +1,7 @@
 //! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
 
 use super::{EvalOptions, gpu::Gpu};
-use crate::referee::Opened;
+use crate::{referee::Opened, slots::can_look_inside};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,7 +18,7 @@ pub(crate) enum Role {
 /// How a cell differs from an ordinary one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Special<'a> {
-    /// `eager`, `compile` or `max-autotune`.
+    /// Its name (`ways.rs`).
     pub(crate) baseline: &'a str,
     /// Own kernels become no-ops.
     pub(crate) skip_kernels: bool,
@@ -55,7 +55,9 @@ impl SpecMaker<'_> {
             "model": self.options.target.model,
             "place": self.options.place.for_harness(),
             "mul": self.opened.contract.mul,
-            "places": self.gpu.map_or(1, |gpu| gpu.places),
+            "places": self.gpu.map_or_else(|| self.opened.places_here(), |gpu| gpu.places),
+            "keeps": self.opened.keeps_results(),
+            "copies": self.gpu.map_or_else(|| !can_look_inside(), |gpu| !gpu.staged.is_empty()),
             "staged": self.gpu.is_some_and(|gpu| !gpu.staged.is_empty()),
         })
     }
@@ -67,6 +69,8 @@ impl SpecMaker<'_> {
         spec["input_bytes"] = json!(4096);
         spec["output_bytes"] = json!(4096);
         spec["place"] = json!("cpu");
+        spec["places"] = json!(1);
+        spec["copies"] = json!(false);
         spec
     }
 
@@ -110,7 +114,19 @@ impl SpecMaker<'_> {
 }
 
 fn for_cell(variant: &Map<String, Value>) -> Map<String, Value> {
-    const TOLD: [&str; 8] =
-        ["init", "input_skeleton", "output_skeleton", "inputs", "outputs", "weights", "aliases_allowed", "training"];
+    const TOLD: [&str; 12] = [
+        "init",
+        "input_skeleton",
+        "output_skeleton",
+        "inputs",
+        "outputs",
+        "weights",
+        "aliases_allowed",
+        "shared_outputs",
+        "training",
+        "written_inputs",
+        "written_buffers",
+        "written_names",
+    ];
     variant.iter().filter(|(key, _)| TOLD.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
 }

@@ -1,281 +1,313 @@
-//! Timing: arms interleaved, caches cold, every output verified, two clocks, and inputs never seen before.
+//! Timing: both arms on sets that nobody has seen, caches cold, every result compared, by the clock outside.
 
 use super::{
-    Session,
-    arm::{Arm, How},
+    Observer, Session,
+    alone::Alone,
+    arm::{Arm, Given, How, Side},
     beside::{Beside, GRAPH_BELOW_US},
     blocks::Blocks,
-    clock::{self, Clock},
     gpu::Gpu,
-    outcome::Outcome,
+    outcome::{BaselineRow, Outcome, Speedup},
+    provisional::Provisional,
+    slowest::held_to_the_slowest,
     spec::Special,
     verify::OWN,
+    ways::EAGER,
 };
 use crate::{
     cell::Op,
-    error::{ExecError, Result},
+    error::ExecError,
+    failure::{Failure, OnFailure, Tried},
     sandbox::Sandbox,
 };
-use kforge_types::{BaselineRef, Evidence, Interval, Kind, Summary, Timing, Verdict, median};
+use kforge_types::{BaselineRef, DistributionRatio, Evidence, Interval, Kind, Summary, Timing, Verdict, median};
 
-/// Input sets that are called again and again.
+/// Sets of the store that warm-up calls are made on.
 pub(crate) const RING: usize = 4;
-/// The problem's own distribution, drawn for this session alone: what one run prints cannot help the next.
-pub(crate) const UNSEEN_SET: &str = "unseen";
-/// Sets that a cell sees once, or fewer where they are large.
-const UNSEEN: usize = 6;
-const UNSEEN_BYTES: usize = 1 << 30;
 /// Before a cell is timed, for its caches, its autotuner and its just-in-time compiler.
 pub(crate) const WARM_UP_CALLS: usize = 6;
 /// Two pairs of processes with the same code differ by about this much (one standard deviation of the ratio). One pair
-/// cannot show it, so the interval is widened by it; docs/design/verdict.md has the runs.
+/// cannot show it, so the interval is widened by it; docs/measurements/calibration.md has the runs.
 const BETWEEN_CELLS: f64 = 0.03;
-/// Beyond this a candidate that is slower on inputs it has never seen is caching. Below it, the time on unseen inputs is
-/// published, so that a cache gains nothing; honest kernels may be slower there, such as a gather from a large table.
-const UNSEEN_RATIO: f64 = 2.0;
-/// Beyond this the time on unseen inputs is the one that is published, and called provisional.
-const UNSEEN_MARGIN: f64 = 1.1;
-/// On a GPU: what the outside clock does not see may be no more than this share of a time that is not provisional.
-const RESOLVED: f64 = 0.2;
+/// Who says too early that all is done is held to when it was, if that is more than this share of a call.
+const EARLY: f64 = 0.02;
+/// What a candidate's process may hold beyond the baseline's and two copies of the weights: of any size, and in sets.
+const HOARD_BYTES: u64 = 64 << 20;
+const HOARD_SETS: u64 = 32;
+/// Of the pages of results, beyond the baseline's.
+const ABSENT: f64 = 0.05;
+/// Rows before those that count, on this machine: memory for results is taken in them.
+const WARM_UP_ROWS: usize = 5;
+const OUTPUTS: &str = "timed outputs";
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
 const OWN_THREADS: [&str; 6] =
     ["std::thread", "std::jthread", "std::async", "pthread_create", "threading", "concurrent.futures"];
 
-/// Times on sets that a cell had never seen, on sets that it had, and of the baseline beside them.
-#[derive(Default)]
-struct Probes {
-    unseen: Vec<f64>,
-    seen: Vec<f64>,
-    baseline: Vec<f64>,
+/// What rows have shown.
+struct Measured {
+    blocks: Blocks,
+    held: Held,
+}
+
+/// What single calls say of rows.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// By how much the published time is longer than that of rows.
+    pub(super) scale: f64,
+    /// And by how much it may be, for all that they show.
+    pub(super) at_most: f64,
 }
 
 impl Session {
     /// A fresh cell in the candidate's sandbox with the same short history as a baseline's: what verification did to
     /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
-    pub(crate) fn timing_arm(
-        &mut self,
-        mut sandbox: Sandbox,
-        source: &str,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Arm>> {
-        self.own_threads = starts_threads(source);
-        let cell = self.candidate_cell(&mut sandbox, source, Special::default())?;
-        let mut arm = Arm::new(sandbox, cell, self.opened.mutates_inputs, self.key.clone());
-        for op in [Op::Import, Op::Construct(0)] {
-            if let Err(verdict) = arm.ask(op, self.options.timeout)? {
-                outcome.log = arm.sandbox.log.text();
-                outcome.fail("second start", verdict);
-                return Ok(None);
-            }
+    pub(crate) fn timing_arm(&mut self, mut sandbox: Sandbox, source: &str, outcome: &mut Outcome) -> Tried<Arm> {
+        let cell = self.bench.candidate_cell(&mut sandbox, source, Special::default())?;
+        let mut arm = Arm::new(sandbox, cell, Side::Candidate, &self.bench.opened)?;
+        let warm = self.warm_up(&mut arm, outcome.reuses_buffers).check("second start");
+        outcome.log = arm.sandbox.log.text();
+        warm.map(|()| arm)
+    }
+
+    fn warm_up(&mut self, arm: &mut Arm, clones: bool) -> Tried<()> {
+        arm.fills = true;
+        arm.clones = clones;
+        for op in [Op::Import, Op::Construct(0), Op::Clone(arm.clones)] {
+            arm.ask(op, self.bench.options.timeout)?;
         }
         for number in 0..WARM_UP_CALLS {
-            let set = self.referee.set(0, OWN, number % RING)?;
-            let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
-            let how = How::idle(limit);
-            if let Err(verdict) = arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                outcome.log = arm.sandbox.log.text();
-                outcome.fail("second start", verdict);
-                return Ok(None);
+            let set = self.bench.referee.set(0, OWN, number % RING)?;
+            let limit = if number == 0 { self.bench.options.timeout } else { self.call_limit() };
+            self.bench.call(arm, &set, How::idle(limit))?;
+        }
+        for number in 0..if self.bench.gpu.is_none() { WARM_UP_ROWS } else { 0 } {
+            let calls = self.calls_in_a_row();
+            self.bench.referee.draw(OWN, &vec![false; calls])?;
+            let how = How::cold(self.call_limit());
+            self.bench.row(arm, Given::Fresh(calls), how)?;
+            // From here on their memory is missing, as in a program that keeps its results; a held result would be met by
+            // whoever hands out the same memory again and again.
+            if number == 0 {
+                arm.hold(&mut self.bench.referee, how.limit)?;
             }
         }
-        Ok(Some(arm))
+        arm.missing = (0, 0);
+        // Compilers' servers and the like have done their work.
+        Ok(arm.be_alone()?)
     }
 
-    pub(crate) fn time(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Result<bool> {
-        let Some((name, mut control)) = self.baselines.take_control() else {
-            outcome.provisional = "no baseline could be measured beside it";
-            outcome.pass("timing", "no baseline could be measured");
-            return Ok(true);
-        };
-        let queues = control.queues;
-        let timed = self.time_against(arm, &mut control, &name, outcome);
-        control.queues = queues;
-        self.baselines.put_control(name, control);
-        if self.baselines.without_room && outcome.provisional.is_empty() {
-            outcome.provisional = "a baseline found no memory on the device";
+    pub(crate) fn time(&mut self, arm: &mut Arm, outcome: &mut Outcome, observer: &dyn Observer) -> Tried<()> {
+        while let Some((name, mut control)) = self.baselines.take_control() {
+            let (queues, checks) = (control.queues, outcome.checks.len());
+            let timed = self.time_against(arm, &mut control, &name, outcome);
+            control.queues = queues;
+            let Err(Failure::Failed(ExecError::Baseline(reason))) = timed else {
+                self.baselines.put_control(name, control);
+                if self.baselines.without_room {
+                    outcome.provisional.insert(Provisional::BaselineWithoutRoom);
+                }
+                return timed;
+            };
+            outcome.checks.truncate(checks);
+            // The reference itself is right by definition; another way of running it may err on some inputs after all.
+            if name != EAGER {
+                self.baselines.disqualify(&mut self.bench, &name, control, &reason, observer)?;
+                continue;
+            }
+            self.baselines.put_control(name, control);
+            outcome.provisional.insert(Provisional::ReferenceFailed);
+            let detail = format!("no speedup: the reference as PyTorch runs it {reason}, in a timed call");
+            outcome.checks.push(kforge_types::Check { name: "timing".to_owned(), passed: false, detail });
+            return Ok(());
         }
-        timed
+        outcome.provisional.insert(Provisional::NoBaseline);
+        outcome.pass("timing", "no baseline could be measured");
+        Ok(())
     }
 
-    fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Result<bool> {
-        // Threads that the candidate's own code starts would inherit the one core of the thread that starts them.
-        let apart = Op::Pin(!self.own_threads);
-        if let Err(verdict) = control.ask(apart, self.call_limit())? {
-            return Err(ExecError::harness(format!("the baseline failed: {}", verdict.reason)));
+    fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Tried<()> {
+        // Threads that the candidate's own code starts would inherit the one core of the thread that starts them. The
+        // baseline's are where they were: nothing in a candidate's text may change that.
+        arm.ask(Op::Pin(!outcome.own_threads), self.call_limit()).check(OUTPUTS)?;
+        outcome.hoards = self.hoards(arm, control);
+        let idle = self.cannot_queue(arm, control).check(OUTPUTS)?;
+        let calls = if idle { 1 } else { self.calls_in_a_row() };
+        let measured = self.measure_in_rows(arm, control, calls, outcome.alone.as_ref()).check(OUTPUTS)?;
+        outcome.hoards |= self.hoards(arm, control);
+        outcome.absent = is_absent(arm.missing, control.missing);
+        if !arm.held_are_intact(&mut self.bench.referee)? {
+            let text =
+                "a result that was kept was overwritten by a later call: return memory of its own for each result";
+            return Err(Verdict::of(Kind::LateWrite, text)).check("kept results");
         }
-        if let Err(verdict) = arm.ask(apart, self.call_limit())? {
-            return Ok(outcome.fail("timed outputs", verdict));
-        }
-        let mut idle = match self.cannot_queue(arm, control)? {
-            Ok(idle) => idle,
-            Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
-        };
-        let (blocks, mut report) = match self.blocks_and_clocks(arm, control, &mut idle)? {
-            Ok(measured) => measured,
-            Err(verdict) => return Ok(outcome.fail("timed outputs", verdict)),
-        };
-        outcome.pass("timed outputs", format!("all {} right", blocks.candidate_samples.len()));
-        let inside: Vec<f64> = blocks.candidate_samples.iter().map(|s| s.inside_us).collect();
-        let Some(own) = Summary::of(&inside) else { return Ok(true) };
+        outcome.pass("kept results", "no later call wrote to them");
+        let (total, truths) = (measured.blocks.all.len() * measured.blocks.calls, measured.blocks.truths);
         let detail = format!(
-            "inside {:.1} us, outside {:.1} us, the outside clock resolves {:.1} us",
-            own.median,
-            report.outside_us,
-            report.resolution()
+            "all {total} right, none of the inputs seen before; {truths} held against a float64 truth, the others against \
+             the baseline's output; max error: {:.0} % of tolerance",
+            100.0 * measured.blocks.error
         );
-        if let Some(verdict) = lie(&report, own.median) {
-            return Ok(outcome.fail("two clocks", verdict));
-        }
-        outcome.pass("two clocks", detail);
-        let Probes { mut unseen, mut seen, baseline } = match self.unseen(arm, control)? {
-            Ok(times) => times,
-            Err(verdict) => return Ok(outcome.fail("unseen inputs", verdict)),
-        };
-        // A machine that became slower meanwhile is not the candidate's doing.
-        let drift = median(&baseline).zip(median(&blocks.baseline.concat())).map_or(1.0, |(now, then)| now / then);
-        unseen.iter_mut().chain(&mut seen).for_each(|us| *us /= drift.max(1.0));
-        // Also against the blocks: a cache that switches itself off at the first surprise was fast there all the same.
-        if let Some(verdict) = caching(&unseen, &seen).or_else(|| caching(&unseen, &inside)) {
-            return Ok(outcome.fail("unseen inputs", verdict));
-        }
-        let unseen_median = median(&unseen);
-        outcome.pass("unseen inputs", describe_unseen(&unseen, &seen));
-        let mut beside = match self.times_beside(arm, control)? {
-            Ok(beside) => beside,
-            Err(verdict) => return Ok(outcome.fail("calls beside", verdict)),
-        };
-        beside.unseen = unseen_median;
-        beside.launching = median(&blocks.candidate_samples.iter().map(|s| s.launching_us).collect::<Vec<_>>());
-        if let Some(verdict) = arm.late_write(&mut self.referee)? {
-            return Ok(outcome.fail("late write", verdict));
-        }
-        outcome.pass("late write", "outputs stayed as they were handed over");
-        let rows = match self.rows(arm, control, own.median)? {
-            Ok(rows) => rows,
-            Err(verdict) => return Ok(outcome.fail("calls in a row", verdict)),
-        };
-        // What the outside clock saw beyond the inside one counts, and so does being slower on inputs never seen.
-        let mut outside = if report.hidden_us > report.spread_us { report.outside_us / own.median } else { 1.0 };
-        if let Some(rows) = rows {
-            if let Some(verdict) = lie(&rows.report, rows.report.outside_us - rows.report.hidden_us) {
-                return Ok(outcome.fail("calls in a row", verdict));
-            }
-            outcome.pass("calls in a row", rows.described());
-            let baseline_us = median(&blocks.baseline.concat()).unwrap_or(own.median);
-            outside = rows.correction(own.median, baseline_us);
-            report = rows.report;
-        }
-        let unseen_factor = unseen_median.map_or(1.0, |us| us / own.median);
-        let confirmed = !slower(&unseen, &inside, UNSEEN_MARGIN);
-        let scale = if confirmed { outside } else { outside.max(unseen_factor) };
-        if own.median < GRAPH_BELOW_US {
+        outcome.pass(OUTPUTS, detail);
+        let mut beside = self.times_beside(arm, control).check("calls beside")?;
+        beside.launching = median(&measured.blocks.all.iter().map(|b| b.candidate.launching_us).collect::<Vec<_>>())
+            .map(|us| us / measured.blocks.calls as f64);
+        let (own, _) = measured.blocks.times(0);
+        if median(&own).is_some_and(|us| us < GRAPH_BELOW_US) && !self.bench.opened.writes {
             beside.graph = self.as_graph(arm)?;
         }
-        self.publish(outcome, name, &blocks, own, scale, &report, &beside);
-        if self.gpu.is_some() {
-            let resolution = rows.map_or(report.resolution(), |rows| rows.resolution_us);
-            let unresolved = resolution > RESOLVED * own.median;
-            outcome.provisional = match outside > UNSEEN_MARGIN {
-                true if rows.is_some() => "in rows of calls it gains less than in single ones, and that is given",
-                _ if unresolved && idle => {
-                    "launches cannot be queued, and on an idle device the outside clock is coarse"
-                }
-                _ if unresolved => "the outside clock cannot confirm a time this short",
-                // Rows resolve what a single call cannot.
-                _ if rows.is_some() => "",
-                _ => outcome.provisional,
-            };
-        }
-        if let Some(gpu) = self.gpu.as_ref().filter(|gpu| !gpu.staged.is_empty()) {
+        self.publish(outcome, name, &measured, control.queues, &beside);
+        if let Some(gpu) = self.bench.gpu.as_ref().filter(|gpu| !gpu.staged.is_empty()) {
             outcome.pass("device memory", format!("inputs and outputs are copied through the host: {}", gpu.staged));
-            outcome.provisional = "device memory cannot be shared here, and copies through the host blur the clock";
-        }
-        if !confirmed {
-            outcome.provisional = "slower on inputs it had never seen, and that is the time given";
-        }
-        Ok(true)
-    }
-
-    /// Makes every set that timing needs, so that nothing of ours computes while an arm is timed.
-    pub(crate) fn make_sets(&mut self) -> Result<()> {
-        for number in 0..RING {
-            self.referee.set(0, OWN, number)?;
-        }
-        for number in 0..self.unseen_count() {
-            self.referee.set(0, UNSEEN_SET, number)?;
+            outcome.provisional.insert(Provisional::Staged);
+        } else if arm.cell.slots.copies() {
+            outcome.provisional.insert(Provisional::Copied);
         }
         Ok(())
     }
 
-    pub(crate) fn unseen_count(&self) -> usize {
-        let bytes = self.opened.input_bytes + 3 * self.opened.output_bytes;
-        (UNSEEN_BYTES / bytes.max(1)).clamp(3, UNSEEN)
-    }
-
-    /// Sets this cell has never seen, each beside one that it has: a cache cannot be faster on both.
-    fn unseen(&mut self, arm: &mut Arm, control: &mut Arm) -> Result<std::result::Result<Probes, Verdict>> {
-        let mut times = Probes::default();
-        for number in 0..self.unseen_count() {
-            for (kind, number, times) in
-                [(UNSEEN_SET, number, &mut times.unseen), (OWN, number % RING, &mut times.seen)]
-            {
-                let set = self.referee.set(0, kind, number)?;
-                let how = How::cold(self.call_limit());
-                match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                    Ok(sample) => times.push(sample.inside_us),
-                    Err(verdict) => return Ok(Err(verdict)),
-                }
-            }
-            times.baseline.extend(self.baseline_call(control, number)?);
-        }
-        Ok(Ok(times))
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn publish(
+    fn measure_in_rows(
         &mut self,
-        outcome: &mut Outcome,
-        name: &str,
-        blocks: &Blocks,
-        own: Summary,
-        scale: f64,
-        report: &clock::ClockReport,
-        beside: &Beside,
-    ) {
-        let baseline_times: Vec<f64> = blocks.baseline.concat();
-        outcome.speedup = blocks.ratio().map(|(center, interval)| {
-            let wide = interval.widened(center, BETWEEN_CELLS);
-            (center / scale, Interval { low: wide.low / scale, high: wide.high / scale })
-        });
-        outcome.baseline = median(&baseline_times).map(|median_us| BaselineRef {
-            name: name.to_owned(),
-            median_us,
-            call_median_us: beside.baseline_call,
-        });
-        outcome.provisional = match report.clock {
-            Clock::Unresolved => "the outside clock cannot confirm a time this short",
-            Clock::Outside => "more time passed outside than was claimed inside, and that is the time given",
-            Clock::Confirmed | Clock::Lie => "",
+        arm: &mut Arm,
+        control: &mut Arm,
+        calls: usize,
+        alone: Option<&Alone>,
+    ) -> Tried<Measured> {
+        let measured = self.measure(arm, control, calls, alone);
+        let was_full = calls > 1 && self.bench.gpu.is_some() && !(arm.queues && control.queues);
+        match measured {
+            // A full queue waits for its own gate: shorter rows do not fill it.
+            Ok(_) | Err(Failure::Refused(_)) if was_full => {
+                (arm.queues, control.queues) = (true, true);
+                self.measure(arm, control, 1, alone)
+            }
+            measured => measured,
+        }
+    }
+
+    /// Rows, and single calls against which they are held.
+    fn measure(&mut self, arm: &mut Arm, control: &mut Arm, calls: usize, alone: Option<&Alone>) -> Tried<Measured> {
+        let blocks = self.blocks(arm, control, calls, alone)?;
+        let held = self.held_to_single_calls(arm, control, &blocks)?;
+        Ok(Measured { blocks, held })
+    }
+
+    /// By how much calls count as longer than their rows show: who said too early that all was done, or works on a whole
+    /// row at once, gains nothing by it.
+    pub(super) fn held_to_single_calls(&mut self, arm: &mut Arm, control: &mut Arm, blocks: &Blocks) -> Tried<Held> {
+        let (own, baseline) = blocks.times(0);
+        let mut held = Held { scale: 1.0, at_most: 1.0 };
+        let (Some(row_us), Some(baseline_us)) = (median(&own), median(&baseline)) else { return Ok(held) };
+        let outside = blocks.said_too_early().unwrap_or_default() + blocks.worked_before().unwrap_or_default();
+        if outside > EARLY * row_us {
+            held.scale = 1.0 + outside / row_us;
+        }
+        held.at_most = held.scale + blocks.saved_at_most() / row_us;
+        if blocks.calls > 1
+            && let Some(single) =
+                self.single_calls(arm, control, row_us, baseline_us, blocks.usual_lag().unwrap_or_default())?
+        {
+            held.scale = held.scale.max(single.low / row_us);
+            let high = single.high + blocks.saved_in_single_calls();
+            held.at_most = held.at_most.max(held.scale).max(high / row_us);
+        }
+        Ok(held)
+    }
+
+    /// Whether a process on this machine holds so much more than the baseline's that it may have results ready which nobody
+    /// has asked for yet: buffers that are zeroed already, for one. Packed weights and work space are none of that.
+    fn hoards(&self, arm: &Arm, control: &Arm) -> bool {
+        let nbytes = |weight: &serde_json::Value| weight["field"]["nbytes"].as_u64().unwrap_or_default();
+        let weights: u64 =
+            self.bench.opened.variants[0]["weights"].as_array().map_or(0, |all| all.iter().map(nbytes).sum());
+        let allowed = HOARD_BYTES
+            + 2 * weights
+            + HOARD_SETS * (self.bench.opened.input_bytes + self.bench.opened.output_bytes) as u64;
+        match (self.bench.gpu.is_none(), arm.cell.held_bytes(), control.cell.held_bytes()) {
+            (true, Some(own), Some(usual)) => own > usual + allowed,
+            // Whoever hides what he holds may hold anything.
+            (true, None, Some(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn publish(&mut self, outcome: &mut Outcome, name: &str, measured: &Measured, queues: bool, beside: &Beside) {
+        let Measured { blocks, held: Held { scale, at_most } } = measured;
+        let (candidate, baseline) = blocks.times(0);
+        let (Some(own), Some(baseline_us)) = (Summary::of(&candidate), median(&baseline)) else { return };
+        let Some(overhead) = blocks.overhead() else { return };
+        let resolution_us = overhead.resolution_us() / blocks.calls as f64;
+        // Half of what is resolved, for either arm, is a standard deviation about.
+        let unseen = BETWEEN_CELLS.hypot(resolution_us / 2.0 / own.median).hypot(resolution_us / 2.0 / baseline_us);
+        let ratio_on = |distribution: usize| -> Option<(f64, Interval)> {
+            let (center, interval) = blocks.ratio(distribution)?;
+            let wide = interval.widened(center, unseen);
+            // What single calls may have taken is in its lower end.
+            Some((center / scale, Interval { low: (wide.low / scale).min(center / at_most), high: wide.high / scale }))
         };
+        let by_distribution: Vec<DistributionRatio> = (0..self.bench.opened.distributions.len())
+            .filter_map(|distribution| {
+                let (speedup, interval) = ratio_on(distribution)?;
+                let n = blocks.times(distribution).0.len() * blocks.calls;
+                Some(DistributionRatio {
+                    name: self.bench.opened.distributions[distribution].clone(),
+                    speedup,
+                    interval,
+                    n,
+                })
+            })
+            .collect();
+        let inside = |row: fn(&super::blocks::Block) -> f64| {
+            median(&blocks.all.iter().filter(|b| b.distribution == 0).map(row).collect::<Vec<_>>())
+        };
+        let calls = blocks.calls as f64;
+        let inside_us = inside(|block| block.candidate.inside_us).map(|us| us / calls);
+        let estimate = inside(|block| block.baseline.inside_us).zip(inside_us).map(|(b, c)| b / calls / c);
+        let detail = format!(
+            "outside {:.1} us, {} calls in a row{}; claimed inside {:.1} us; the clock outside resolves {resolution_us:.1} us",
+            own.median * scale,
+            blocks.calls,
+            if *scale > 1.0 { ", held to what single calls take" } else { "" },
+            inside_us.unwrap_or_default(),
+        );
+        outcome.pass("clock outside", detail);
+        outcome.speedup = ratio_on(0).map(|(center, interval)| Speedup { center, interval });
+        let quick = |name: &str| {
+            let index = self.bench.opened.distributions.iter().position(|known| known == name)?;
+            blocks.quick_ratio(index).filter(|_| blocks.has_enough(index)).map(|ratio| ratio / scale)
+        };
+        let data_dependent = self.bench.opened.contract.data_dependent == Some(true);
+        if let Some(own) = outcome.speedup
+            && let Some((counts, detail)) = held_to_the_slowest(own, &by_distribution, quick, data_dependent)
+        {
+            outcome.speedup = Some(counts);
+            outcome.pass("distributions", detail);
+        }
+        let rows: Vec<f64> = blocks.all.iter().filter(|b| b.distribution == 0).map(|b| b.baseline.outside_us).collect();
+        outcome.baseline_row = median(&rows).map(|us| BaselineRow { us, overhead, calls: blocks.calls, queues });
+        outcome.estimate = estimate;
+        outcome.by_distribution = by_distribution;
+        outcome.baseline =
+            Some(BaselineRef { name: name.to_owned(), median_us: baseline_us, call_median_us: beside.baseline_call });
         outcome.evidence = Evidence::Measured;
         outcome.timing = Some(Timing {
             median_us: own.median * scale,
             p20: own.p20 * scale,
             p80: own.p80 * scale,
-            n: own.n,
-            clock: if report.clock == Clock::Outside { "outside" } else { "inside" }.to_owned(),
-            outside_median_us: report.outside_us,
+            n: own.n * blocks.calls,
+            clock: "outside".to_owned(),
+            row_calls: blocks.calls,
+            inside_median_us: inside_us.unwrap_or_default(),
+            resolution_us,
             warm_median_us: beside.warm,
-            unseen_median_us: beside.unseen,
             call_median_us: beside.call,
-            launching_median_us: beside.launching.filter(|_| self.gpu.is_some()),
+            launching_median_us: beside.launching.filter(|_| self.bench.gpu.is_some()),
             graph_median_us: beside.graph,
-            cold: self.gpu.as_ref().map_or_else(|| self.evictor.describe(), Gpu::describe_flush),
+            cold: self.bench.gpu.as_ref().map_or_else(|| self.bench.evictor.describe(), Gpu::describe_flush),
             prepare_s: outcome.prepare_s,
             framework_share: outcome.framework_share,
         });
         let (possible, detail) = self.physical_floor(own.median * scale);
-        if !possible && self.gpu.is_some() {
+        if !possible && self.bench.gpu.is_some() {
             let text =
                 format!("faster than memory allows ({:.1} us; {detail}): it does not do the work", own.median * scale);
             outcome.fail("physical floor", Verdict::of(Kind::Floor, text));
@@ -286,29 +318,28 @@ impl Session {
 
     /// On a CPU the floor only flags: caches of other cores and prefetchers make it soft.
     fn physical_floor(&self, time_us: f64) -> (bool, String) {
-        if let Some(gpu) = &self.gpu {
+        if let Some(gpu) = &self.bench.gpu {
             return gpu.physical_floor(time_us);
         }
-        let bytes = (self.opened.input_bytes + self.opened.output_bytes) as f64;
-        if bytes < 2.0 * self.device.last_level_cache as f64 {
+        let bytes = (self.bench.opened.input_bytes + self.bench.opened.output_bytes) as f64;
+        if self.bench.opened.writes {
+            return (true, "not applied: the reference writes a part of its inputs".to_owned());
+        }
+        if bytes < 2.0 * self.bench.device.last_level_cache as f64 {
             return (true, "not applied: the data fits into twice the last-level cache".to_owned());
         }
-        let bandwidth = self.evictor.bandwidth();
+        let bandwidth = self.bench.evictor.bandwidth();
         let floor_us = bytes / bandwidth * 1e6;
         let detail = format!("{floor_us:.0} us at {:.1} GB/s measured here", bandwidth / 1e9);
         (time_us >= 0.95 * floor_us, detail)
     }
 }
 
-/// The verdict on a clock that lies.
-fn lie(report: &clock::ClockReport, claimed_us: f64) -> Option<Verdict> {
-    (report.clock == Clock::Lie).then(|| {
-        let text = format!(
-            "forward claims {claimed_us:.1} us, but {:.1} us passed until the output was there: work goes on outside of forward",
-            report.outside_us
-        );
-        Verdict::of(Kind::Clock, text)
-    })
+/// Whether more pages of its results than of the baseline's were not there when it handed them over: whoever reads them
+/// first makes them, and nobody's clock has seen it.
+fn is_absent(own: (u64, u64), baseline: (u64, u64)) -> bool {
+    let share = |(missing, all): (u64, u64)| missing as f64 / all.max(1) as f64;
+    share(own) > share(baseline) + ABSENT
 }
 
 /// Whether a candidate seems to start threads by itself.
@@ -316,41 +347,19 @@ pub(crate) fn starts_threads(source: &str) -> bool {
     OWN_THREADS.iter().any(|word| source.contains(word))
 }
 
-/// Slower by more than noise, in the middle and at the quick end.
-fn slower(unseen: &[f64], seen: &[f64], ratio: f64) -> bool {
-    let (Some(new), Some(old)) = (Summary::of(unseen), Summary::of(seen)) else { return false };
-    new.median > ratio * old.median && new.p20 > old.p80
-}
-
-fn caching(unseen: &[f64], seen: &[f64]) -> Option<Verdict> {
-    slower(unseen, seen, UNSEEN_RATIO).then(|| {
-        let text = format!(
-            "takes {:.1} us on inputs it has never seen, {:.1} us on those it has: results are remembered, not computed",
-            median(unseen).unwrap_or_default(),
-            median(seen).unwrap_or_default()
-        );
-        Verdict::of(Kind::Caching, text)
-    })
-}
-
-fn describe_unseen(unseen: &[f64], seen: &[f64]) -> String {
-    match (median(unseen), median(seen)) {
-        (Some(new), Some(old)) => {
-            format!("{:.1} us on {} unseen sets, {:.1} us on seen ones", new, unseen.len(), old)
-        }
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_told_from_noise() {
-        let seen = [100.0, 104.0, 98.0, 101.0, 99.0];
-        assert!(caching(&[101.0, 99.0, 120.0, 103.0, 100.0], &seen).is_none());
-        assert!(caching(&[135.0, 131.0, 133.0, 138.0, 136.0], &seen).is_none());
-        assert!(caching(&[260.0, 271.0, 258.0, 280.0, 266.0], &seen).is_some());
+    fn results_that_nobody_made_are_seen() {
+        assert!(is_absent((60, 100), (0, 100)) && is_absent((90, 100), (80, 100)));
+        assert!(!is_absent((3, 100), (0, 100)) && !is_absent((80, 100), (80, 100)) && !is_absent((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn threads_of_its_own_are_guessed_by_words() {
+        assert!(starts_threads("std::thread worker;") && starts_threads("import threading"));
+        assert!(!starts_threads("#pragma omp parallel for"));
     }
 }

@@ -1,6 +1,6 @@
 //! Hardware counters, read off `perf stat -x,`.
 
-use super::ladder::{Found, Report, Tried};
+use super::ladder::{Found, Report, Rung};
 use std::collections::BTreeMap;
 
 /// What is asked for on every machine.
@@ -68,7 +68,7 @@ pub(super) fn refusal(paranoid: i32, root: bool) -> String {
 }
 
 /// In words; `None` where nothing was counted.
-pub(super) fn report(version: &str, counts: &BTreeMap<String, f64>) -> Option<Tried> {
+pub(super) fn report(version: &str, counts: &BTreeMap<String, f64>) -> Option<Rung> {
     let get = |name: &str| counts.get(name).copied().filter(|value| *value > 0.0);
     let cycles = get("cycles")?;
     let mut found = Vec::new();

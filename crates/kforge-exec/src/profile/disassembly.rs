@@ -2,7 +2,7 @@
 
 use super::{
     instruction::{Arch, Instruction, Kind},
-    ladder::{Report, Tried, quoted},
+    ladder::{Report, Rung, quoted},
     words,
 };
 use serde::Deserialize;
@@ -269,7 +269,7 @@ pub(super) struct Heat<'a> {
 }
 
 /// Of every library.
-pub(super) fn report(tool: &str, libraries: &[Library], heat: &Heat<'_>, machine: Width) -> Tried {
+pub(super) fn report(tool: &str, libraries: &[Library], heat: &Heat<'_>, machine: Width) -> Rung {
     let shares = &heat.functions;
     if tool.is_empty() {
         return Err("objdump is not there; install binutils".to_owned());
@@ -319,5 +319,4 @@ fn row(f: &Function) -> String {
 }
 
 #[cfg(test)]
-#[path = "disassembly_tests.rs"]
 mod tests;

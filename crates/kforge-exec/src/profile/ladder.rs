@@ -40,8 +40,8 @@ impl Report {
     }
 }
 
-/// A rung's report, or the reason why there is none and what would mend that.
-pub(super) type Tried = Result<Report, String>;
+/// Its report, or the reason why there is none and what would mend that.
+pub(super) type Rung = Result<Report, String>;
 
 /// Everything found so far.
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(super) struct Ladder {
 
 impl Ladder {
     /// Notes the outcome of one rung.
-    pub(super) fn note(&mut self, name: &str, seconds: f64, tried: Tried) {
+    pub(super) fn note(&mut self, name: &str, seconds: f64, tried: Rung) {
         let had = tried.is_ok();
         let (detail, report) = match tried {
             Ok(report) => (report.detail.clone(), report),

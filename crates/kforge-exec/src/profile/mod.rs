@@ -25,6 +25,7 @@ mod words;
 use crate::{
     cell::{Cell, Op},
     error::Result,
+    failure::{Failure, OnFailure, Tried},
     judge::{
         EvalOptions, Observer, Session,
         arm::{Arm, How},
@@ -37,7 +38,7 @@ use crate::{
 };
 use disassembly::{Heat, Library, Width};
 use kforge_types::{Profile, Roofline, State, Verdict, median};
-use ladder::{Ladder, Report, Tried};
+use ladder::{Ladder, Report};
 use operators::Reference;
 use perf::Perf;
 pub(crate) use reference::Memory;
@@ -55,6 +56,9 @@ const SAMPLES: &str = "perf samples";
 const REPORT: &str = "vectorisation report";
 const DISASSEMBLY: &str = "disassembly";
 const ROOFLINE: &str = "roofline";
+
+const DOES_NOT_BUILD: &str = "it does not build";
+const NOT_CONSTRUCTED: &str = "its module cannot be constructed";
 
 const WARM_UP: usize = 3;
 /// Calls whose time is taken where nobody gave one.
@@ -95,8 +99,8 @@ impl Session {
     ///
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
     pub fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> Result<Profile> {
-        let _turn = self.timing_turn(observer)?;
-        match gpu(&self.options) {
+        let _turn = self.bench.timing_turn(observer)?;
+        match gpu(&self.bench.options) {
             Some(device) => self.profile_on_gpu(&device, source, options, observer),
             None => self.profile_on_cpu(source, options.time_us, observer),
         }
@@ -105,25 +109,28 @@ impl Session {
     /// Whether cells run on a GPU, where a sanitizer can check them.
     #[must_use]
     pub fn runs_on_gpu(&self) -> bool {
-        gpu(&self.options).is_some()
+        gpu(&self.bench.options).is_some()
     }
 
     fn profile_on_cpu(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
         let mut ladder = Ladder::default();
-        if !self.options.place.is_timed() {
+        if !self.bench.options.place.is_timed() {
             let reason = "the CPU profile reads compiled C++; kernels of this target are not run on their device here";
             ladder.note(CANDIDATE, 0.0, Err(reason.to_owned()));
             return Ok(ladder.finish(None));
         }
         let begun = Instant::now();
         let mut outcome = Outcome::begin(self, CANDIDATE, source);
-        let Some(mut arm) = self.build(source, &[], &mut outcome, observer)? else {
-            let reason = format!("it does not build: {}", outcome.verdict.reason);
-            ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
-            return Ok(ladder.finish(None));
+        let built = self.bench.build(source, &[], &mut outcome, observer).because(DOES_NOT_BUILD).or_reason()?;
+        let mut arm = match built {
+            Ok(arm) => arm,
+            Err(reason) => {
+                ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
+                return Ok(ladder.finish(None));
+            }
         };
         observer.stage("running the candidate");
-        let called = self.call_a_few(&mut arm, source, time_us)?;
+        let called = self.call_a_few(&mut arm, source, time_us).or_reason()?;
         let time_us = called.as_ref().ok().copied().or(time_us);
         ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), called.map(timed));
         let sampled = if ladder.has(CANDIDATE) {
@@ -141,34 +148,26 @@ impl Session {
     }
 
     /// Verified calls with cold caches: the first ones warm up, the others are timed.
-    fn call_a_few(
-        &mut self,
-        arm: &mut Arm,
-        source: &str,
-        known_us: Option<f64>,
-    ) -> Result<std::result::Result<f64, String>> {
-        if let Err(verdict) = arm.construct(0, self.options.timeout)? {
-            return Ok(Err(format!("its module cannot be constructed: {}", verdict.reason)));
-        }
+    fn call_a_few(&mut self, arm: &mut Arm, source: &str, known_us: Option<f64>) -> Tried<f64> {
+        arm.construct(0, self.bench.options.timeout).because(NOT_CONSTRUCTED)?;
         let calls = if known_us.is_some() { WARM_UP } else { WARM_UP + TIMED_CALLS };
         let mut times = Vec::new();
         for number in 0..calls {
             // As in timing: once the pools have their threads, each is held on a core of its own.
-            if number == WARM_UP - 1
-                && let Err(verdict) = arm.ask(Op::Pin(!starts_threads(source)), self.call_limit())?
-            {
-                return Ok(Err(format!("its threads cannot be placed: {}", verdict.reason)));
+            if number == WARM_UP - 1 {
+                let placed = arm.ask(Op::Pin(!starts_threads(source)), self.call_limit());
+                placed.because("its threads cannot be placed")?;
             }
-            let set = self.referee.set(0, OWN, number % RING)?;
-            let limit = if number == 0 { self.options.timeout } else { self.call_limit() };
+            let set = self.bench.referee.set(0, OWN, number % RING)?;
+            let limit = if number == 0 { self.bench.options.timeout } else { self.call_limit() };
             let how = if number < WARM_UP { How::idle(limit) } else { How::cold(limit) };
-            match arm.call(&mut self.referee, &mut self.evictor, &set, how)? {
-                Ok(sample) if number >= WARM_UP => times.push(sample.inside_us),
-                Ok(_) => {}
-                Err(verdict) => return Ok(Err(refused(&verdict, "not profiled"))),
+            let called = self.bench.call(arm, &set, how);
+            let sample = called.denied(|verdict| refused(verdict, "not profiled"))?;
+            if number >= WARM_UP {
+                times.push(sample.inside_us);
             }
         }
-        Ok(known_us.or_else(|| median(&times)).ok_or_else(|| "no call was timed".to_owned()))
+        Ok(known_us.or_else(|| median(&times)).ok_or_else(|| "no call was timed".to_owned())?)
     }
 
     /// Hardware counters, then samples by clock, while the candidate is called again and again.
@@ -192,80 +191,65 @@ impl Session {
         }
         let calls = (50_000.0 / time_us).clamp(1.0, 500.0) as u64;
         let watched = Watched { perf, pids, calls };
-        let counted = self.count(arm, &watched)?;
+        let counted = self.count(arm, &watched).or_reason()?;
         ladder.note(COUNTERS, begun.elapsed().as_secs_f64(), counted);
         let begun = Instant::now();
-        let samples = self.sample(arm, &watched)?;
+        let samples = self.sample(arm, &watched).or_reason()?;
         Ok(Some(Sampled { version: watched.perf.version, seconds: begun.elapsed().as_secs_f64(), samples }))
     }
 
-    fn count(&mut self, arm: &mut Arm, watched: &Watched) -> Result<Tried> {
+    fn count(&mut self, arm: &mut Arm, watched: &Watched) -> Tried<Report> {
         let Watched { perf, pids, calls } = watched;
-        let said = match self.beside(arm, *calls, perf.stat(pids, counters::EVENTS))? {
-            Ok(output) => output.stderr_text(),
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let said = self.beside(arm, *calls, perf.stat(pids, counters::EVENTS))?.stderr_text();
         let mut counts = counters::parse(&said);
         if !counts.contains_key("cycles") {
-            return Ok(Err(counters::reason(&said, perf::paranoid(), rustix::process::geteuid().is_root())));
+            return Err(Failure::Denied(no_perf(&said)));
         }
         // In a run of its own: one event that perf does not know ends it for all.
         if let Some(events) = counters::float_events(&cpuinfo())
-            && let Ok(output) = self.beside(arm, *calls, perf.stat(pids, events))?
+            && let Ok(output) = self.beside(arm, *calls, perf.stat(pids, events)).or_reason()?
         {
             counts.extend(counters::parse(&output.stderr_text()));
         }
         let nothing = || Err("perf counted no cycles; the candidate may have slept all the time".to_owned());
-        Ok(counters::report(&perf.version, &counts).unwrap_or_else(nothing))
+        Ok(counters::report(&perf.version, &counts).unwrap_or_else(nothing)?)
     }
 
-    fn sample(&mut self, arm: &mut Arm, watched: &Watched) -> Result<std::result::Result<samples::Samples, String>> {
+    fn sample(&mut self, arm: &mut Arm, watched: &Watched) -> Tried<samples::Samples> {
         let Watched { perf, pids, calls } = watched;
-        let Ok(folder) = tempfile::tempdir() else { return Ok(Err("there is no temporary folder".to_owned())) };
+        let folder = tempfile::tempdir().map_err(|_| "there is no temporary folder".to_owned())?;
         let file = folder.path().join("perf.data");
-        let output = match self.beside(arm, *calls, perf.record(pids, &file))? {
-            Ok(output) => output,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let output = self.beside(arm, *calls, perf.record(pids, &file))?;
         if !output.status.success() || !file.exists() {
-            let said = output.stderr_text();
-            return Ok(Err(counters::reason(&said, perf::paranoid(), rustix::process::geteuid().is_root())));
+            return Err(Failure::Denied(no_perf(&output.stderr_text())));
         }
         let scratch = arm.sandbox.scratch().to_string_lossy().into_owned();
         let size = std::fs::metadata(&file).map_or(0, |meta| meta.len());
         let data = if size <= MOST_RECORDED { std::fs::read(&file).unwrap_or_default() } else { Vec::new() };
-        Ok(match samples::parse(&data, &scratch) {
-            Some(samples) if samples.total >= FEWEST_SAMPLES => Ok(samples),
-            Some(_) => {
-                Err("perf took too few samples; the candidate may have slept, or the machine is busy".to_owned())
-            }
-            None => Err("what perf recorded cannot be read; its version may be too new".to_owned()),
-        })
+        let why = match samples::parse(&data, &scratch) {
+            Some(samples) if samples.total >= FEWEST_SAMPLES => return Ok(samples),
+            Some(_) => "perf took too few samples; the candidate may have slept, or the machine is busy",
+            None => "what perf recorded cannot be read; its version may be too new",
+        };
+        Err(Failure::Denied(why.to_owned()))
     }
 
     /// Runs a command while the candidate is called with the same inputs, warm.
-    fn beside(
-        &mut self,
-        arm: &mut Arm,
-        calls: u64,
-        command: Command,
-    ) -> Result<std::result::Result<crate::process::Output, String>> {
-        let set = self.referee.set(0, OWN, 0)?;
-        let again = self.opened.mutates_inputs;
+    fn beside(&mut self, arm: &mut Arm, calls: u64, command: Command) -> Tried<crate::process::Output> {
+        let set = self.bench.referee.set(0, OWN, 0)?;
+        let again = self.bench.opened.writes;
         let calls = if again { 1 } else { calls };
-        let limit = self.options.timeout;
+        let limit = self.bench.options.timeout;
+        // Its end is waited for, whatever comes of the calls.
         std::thread::scope(|scope| {
             let running = scope.spawn(move || perf::run(command));
             while !running.is_finished() {
                 if again {
-                    arm.cell.slots.lay(&mut self.referee, &set, false)?;
+                    arm.lay(&mut self.bench.referee, &set)?;
                 }
-                if let Err(verdict) = arm.ask(Op::Repeat(calls), limit)? {
-                    let _ = running.join();
-                    return Ok(Err(format!("a call failed while perf looked on: {}", verdict.reason)));
-                }
+                arm.ask(Op::Repeat(calls), limit).because("a call failed while perf looked on")?;
             }
-            Ok(running.join().unwrap_or_else(|_| Err("perf could not be waited for".to_owned())))
+            Ok(running.join().unwrap_or_else(|_| Err("perf could not be waited for".to_owned()))?)
         })
     }
 
@@ -288,14 +272,14 @@ impl Session {
         sandbox.clear(&[])?;
         let scratch = sandbox.scratch().to_string_lossy().into_owned();
         let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
-        let env = self.spec_maker().environment(sandbox.scratch(), None);
-        let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::host((4096, ANSWER_BYTES))?, &[])?;
+        let env = self.bench.spec_maker().environment(sandbox.scratch(), None);
+        let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::plain((4096, ANSWER_BYTES))?, &[])?;
         let begun = Instant::now();
-        let reported = ask::<Builds>(&mut cell, &mut sandbox, 0)?;
+        let reported = ask::<Builds>(&mut cell, &mut sandbox, 0).or_reason()?;
         let reported = reported.and_then(|answer| answer.error.map_or_else(|| vectorise::report(&answer.builds), Err));
         let report_s = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let codes = ask::<Codes>(&mut cell, &mut sandbox, 1)?;
+        let codes = ask::<Codes>(&mut cell, &mut sandbox, 1).or_reason()?;
         let codes = codes.and_then(|codes| codes.error.clone().map_or(Ok(codes), Err));
         let libraries: Vec<Library> =
             codes.as_ref().map(|codes| codes.libraries.iter().map(disassembly::parse).collect()).unwrap_or_default();
@@ -309,17 +293,17 @@ impl Session {
     }
 
     fn place(&mut self, reference: &Reference, time_us: f64, ladder: &mut Ladder, observer: &dyn Observer) -> Roofline {
-        observer.stage("measuring what the machine gives at most");
+        observer.stage("measuring peak bandwidth and FLOP/s");
         let begun = Instant::now();
-        let named = self.options.toolchains.pointer("/cpp/compilers").and_then(Value::as_array);
+        let named = self.bench.options.toolchains.pointer("/cpp/compilers").and_then(Value::as_array);
         let compilers = named.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
         let bench = peaks::Bench {
-            cache: &self.options.cache,
+            cache: &self.bench.options.cache,
             compilers,
-            cpu: &self.device.name,
-            threads: self.options.threads,
-            last_level_cache: self.device.last_level_cache,
-            fresh: self.options.fresh,
+            cpu: &self.bench.device.name,
+            threads: self.bench.options.threads,
+            last_level_cache: self.bench.device.last_level_cache,
+            fresh: self.bench.options.fresh,
         };
         let least = self.least_bytes();
         let load = |peaks: &peaks::Peaks| roofline::Load {
@@ -336,9 +320,9 @@ impl Session {
         let (load, how) = match measured {
             Ok(peaks) => (load(&peaks), "memory by reads and a triad".to_owned()),
             Err(reason) => {
-                self.evictor.evict();
-                self.evictor.evict();
-                let bandwidth = self.evictor.bandwidth();
+                self.bench.evictor.evict();
+                self.bench.evictor.evict();
+                let bandwidth = self.bench.evictor.bandwidth();
                 let load = roofline::Load { bytes: least, flops: reference.flops(), bandwidth, flops_per_s: None };
                 (load, format!("memory by plain reads only, no arithmetic ({reason})"))
             }
@@ -347,7 +331,7 @@ impl Session {
         let detail = format!(
             "{how}, {} threads; bytes: inputs, weights and outputs once each; operations: products, convolutions and \
              attention exactly, one for each element of other operators",
-            self.options.threads
+            self.bench.options.threads
         );
         let report = Report {
             detail,
@@ -360,7 +344,7 @@ impl Session {
 
     /// Inputs, weights and outputs of the problem's own sizes, once each.
     fn least_bytes(&self) -> f64 {
-        self.opened.variants.first().map_or(0.0, least_bytes)
+        self.bench.opened.variants.first().map_or(0.0, least_bytes)
     }
 }
 
@@ -384,17 +368,17 @@ fn heat<'a>(sampled: Sampled, libraries: &'a [Library], scratch: &str, ladder: &
 }
 
 /// One answer of an inspector. It loads none of the candidate's code, but all that it reads was written by it.
-fn ask<T: DeserializeOwned>(
-    cell: &mut Cell,
-    sandbox: &mut Sandbox,
-    what: u64,
-) -> Result<std::result::Result<T, String>> {
-    let length = match cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT)? {
-        Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
-        Err(verdict) => return Ok(Err(format!("what was built could not be looked at: {}", verdict.reason))),
-    };
+fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, what: u64) -> Tried<T> {
+    let asked = cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT);
+    let answer = asked.because("what was built could not be looked at")?;
+    let length = (answer.a as usize).min(ANSWER_BYTES);
     let bytes = cell.slots.output()?[..length].to_vec();
-    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}")))
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}"))?)
+}
+
+/// Why perf gave nothing, by what it said.
+fn no_perf(said: &str) -> String {
+    counters::reason(said, perf::paranoid(), rustix::process::geteuid().is_root())
 }
 
 /// Why a candidate that does not give the right output goes no further.

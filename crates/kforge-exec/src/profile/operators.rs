@@ -1,6 +1,6 @@
 //! What the reference spends its time on, and what a fused kernel would save.
 
-use super::ladder::{Found, Report, Tried, bytes_text, quoted};
+use super::ladder::{Found, Report, Rung, bytes_text, quoted};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl Reference {
 }
 
 /// In words; `least` are the bytes that any kernel must move.
-pub(super) fn report(torch: &str, reference: &Reference, least: f64) -> Tried {
+pub(super) fn report(torch: &str, reference: &Reference, least: f64) -> Rung {
     let told: Vec<&Operator> = reference.operators.iter().filter(|o| o.share >= 0.03).take(5).collect();
     if told.is_empty() {
         return Err("torch's profiler saw no operators of the reference".to_owned());

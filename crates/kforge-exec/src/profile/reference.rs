@@ -9,6 +9,7 @@ use super::{
 use crate::{
     cell::Op,
     error::Result,
+    failure::{OnFailure, Tried},
     judge::{Observer, Session, arm::Arm},
 };
 use std::{
@@ -30,11 +31,16 @@ pub(crate) struct Memory {
 impl Session {
     /// Where something is kept that is true of this problem on this device.
     pub(super) fn kept_profile(&self, what: &[&str]) -> PathBuf {
-        let threads = self.options.threads.to_string();
-        let place =
-            [self.opened.key.as_str(), &self.device.name, &threads, &self.versions.torch, &self.versions.kforge];
+        let threads = self.bench.options.threads.to_string();
+        let place = [
+            self.bench.opened.key.as_str(),
+            &self.bench.device.name,
+            &threads,
+            &self.bench.versions.torch,
+            &self.bench.versions.kforge,
+        ];
         let key = kforge_types::short_hash(&[place.as_slice(), what].concat());
-        self.options.cache.join("profiles").join(format!("{key}.json"))
+        self.bench.options.cache.join("profiles").join(format!("{key}.json"))
     }
 
     /// The reference's operators: as they were found before, or in a cell of its own.
@@ -43,11 +49,11 @@ impl Session {
         let file = self.kept_profile(&["reference"]);
         let remembered = self.profiles.reference.as_ref().filter(|(known, _)| *known == file);
         let known = remembered.map(|(_, reference)| reference.clone());
-        let known = known.or_else(|| kept::read(&file).filter(|_| !self.options.fresh));
+        let known = known.or_else(|| kept::read(&file).filter(|_| !self.bench.options.fresh));
         let before = known.is_some();
         let found = match known {
             Some(reference) => Ok(reference),
-            None => self.profile_reference(observer)?,
+            None => self.profile_reference(observer).or_reason()?,
         };
         if let Some(reference) = found.as_ref().ok().filter(|reference| !reference.operators.is_empty()) {
             if !before {
@@ -56,25 +62,21 @@ impl Session {
             self.profiles.reference = Some((file, reference.clone()));
         }
         let told = found.as_ref().map_err(Clone::clone);
-        let told = told.and_then(|reference| operators::report(&self.versions.torch, reference, self.least_bytes()));
+        let told =
+            told.and_then(|reference| operators::report(&self.bench.versions.torch, reference, self.least_bytes()));
         let told = told.map(|report| if before { report.kept_before() } else { report });
         ladder.note(OPERATORS, begun.elapsed().as_secs_f64(), told);
         Ok(found.unwrap_or_default())
     }
 
-    fn profile_reference(&mut self, observer: &dyn Observer) -> Result<std::result::Result<Reference, String>> {
-        let mut arm = match self.start_reference(observer)? {
-            Ok(arm) => arm,
-            Err(note) => return Ok(Err(format!("the reference did not run: {note}"))),
-        };
-        let found = match arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT)? {
-            Ok(_) => {
-                serde_json::from_str(&arm.cell.whole_detail()).map_err(|error| format!("it cannot be read: {error}"))
-            }
-            Err(verdict) => Err(format!("torch's profiler failed on the reference: {}", verdict.reason)),
-        };
+    fn profile_reference(&mut self, observer: &dyn Observer) -> Tried<Reference> {
+        let mut arm = self.baselines.start_reference(&mut self.bench, observer).because("the reference did not run")?;
+        let asked = arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT);
+        let asked = asked.because("torch's profiler failed on the reference").or_reason()?;
+        let told = arm.cell.whole_detail();
         let Arm { mut sandbox, cell, .. } = arm;
-        self.end_cell(&mut sandbox, cell)?;
-        Ok(found)
+        self.bench.end_cell(&mut sandbox, cell)?;
+        asked?;
+        Ok(serde_json::from_str(&told).map_err(|error| format!("it cannot be read: {error}"))?)
     }
 }

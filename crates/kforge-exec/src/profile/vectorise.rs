@@ -1,7 +1,7 @@
 //! What the compiler says of loops: which became vector code, which did not and why.
 
 use super::{
-    ladder::{Found, Report, Tried, quoted},
+    ladder::{Found, Report, Rung, quoted},
     loops::{Loop, loops},
 };
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub(super) enum Fate {
 }
 
 /// Of every build that left its source.
-pub(super) fn report(builds: &[Build]) -> Tried {
+pub(super) fn report(builds: &[Build]) -> Rung {
     let Some(first) = builds.first() else {
         return Err("no C++ source was built by kforge_rt.build; the report needs the source and its flags".to_owned());
     };
@@ -233,5 +233,4 @@ fn explained(reason: &str, body: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "vectorise_tests.rs"]
 mod tests;

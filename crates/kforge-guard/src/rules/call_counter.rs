@@ -25,10 +25,14 @@ use crate::resolve::within;
 const MODES: &[&str] = &["torch.is_inference_mode_enabled", "torch.is_grad_enabled"];
 
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
-    let counters: BTreeSet<&str> = context.of_kind("augmented_assignment").filter_map(|node| counter(context, node)).collect();
+    let counters: BTreeSet<&str> =
+        context.of_kind("augmented_assignment").filter_map(|node| counter(context, node)).collect();
     for node in context.ast.all().filter(|node| context.reach.contains(*node)) {
         if node.is_any(&["identifier", "attribute"]) && counters.contains(node.text()) && in_condition(node) {
-            sink.at(node, "A count of calls decides here; tune in the first call if you must, and compute every result.");
+            sink.at(
+                node,
+                "A count of calls decides here; tune in the first call if you must, and compute every result.",
+            );
         } else if node.is("call") && context.names.calls(node, MODES) && in_condition(node) {
             sink.at(node, "The mode in which the model is called decides here; compute in the same way in every mode.");
         }
@@ -55,7 +59,11 @@ fn in_condition(node: Node<'_>) -> bool {
         match up.kind() {
             "if_statement" | "elif_clause" | "while_statement" => return at.role() == "condition",
             "conditional_expression" => return up.children().nth(1) == Some(at),
-            "comparison_operator" | "boolean_operator" | "not_operator" | "parenthesized_expression" | "binary_operator" => at = up,
+            "comparison_operator"
+            | "boolean_operator"
+            | "not_operator"
+            | "parenthesized_expression"
+            | "binary_operator" => at = up,
             _ => return false,
         }
     }

@@ -19,9 +19,19 @@ use crate::context::{Context, Sink};
 use crate::resolve::within;
 
 const METHODS: &[&str] = &["half", "bfloat16"];
-const TYPES: &[&str] =
-    &["float16", "half", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8e4nv", "float8e5"];
-const AUTOCAST: &[&str] = &["torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"];
+const TYPES: &[&str] = &[
+    "float16",
+    "half",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8e4nv",
+    "float8e5",
+];
+const AUTOCAST: &[&str] =
+    &["torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"];
 const NATIVE: &[&str] = &[
     "_Float16",
     "__bf16",

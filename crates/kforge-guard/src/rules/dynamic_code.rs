@@ -63,7 +63,13 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
             "call" => check_call(context, node, sink),
             "exec_statement" => sink.at(node, format!("`exec` runs code that cannot be read beforehand; {ADVICE}.")),
             "identifier" if node.text().chars().any(reads_as_ascii) => {
-                sink.at(node, format!("`{}` is spelled in characters that Python reads as ASCII; write plain letters.", node.text()));
+                sink.at(
+                    node,
+                    format!(
+                        "`{}` is spelled in characters that Python reads as ASCII; write plain letters.",
+                        node.text()
+                    ),
+                );
             }
             _ => {}
         }
@@ -75,14 +81,20 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
     let constant = |i: usize| call.positional().nth(i).and_then(|argument| names.constant(argument));
     let importers = ["builtins.__import__", "importlib.import_module", "importlib.__import__"];
     if names.calls(call, &importers) && constant(0).is_none() {
-        sink.at(call, "An import whose name is computed cannot be read beforehand; name the module in an import statement.");
+        sink.at(
+            call,
+            "An import whose name is computed cannot be read beforehand; name the module in an import statement.",
+        );
     }
     let from_file = ["importlib.util.spec_from_file_location", "importlib.machinery.ExtensionFileLoader"];
     if names.calls(call, &from_file) && !call.positional().skip(1).any(|path| is_shared_library(context, path)) {
         sink.at(call, "Importing a file that was written at run time cannot be read beforehand; load a `.so`, or use `kforge_rt.build`.");
     }
     if names.calls(call, &["builtins.getattr"]) && constant(1).is_none() {
-        let module = call.positional().next().and_then(|object| names.paths(object).iter().find(|path| GUARDED.contains(&path.as_str())));
+        let module = call
+            .positional()
+            .next()
+            .and_then(|object| names.paths(object).iter().find(|path| GUARDED.contains(&path.as_str())));
         if let Some(module) = module {
             sink.at(call, format!("A computed member of `{module}` cannot be read beforehand; write its name."));
         }
@@ -91,9 +103,16 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
 
 /// Whether `.so` is written in the expression or where its names are bound.
 fn is_shared_library(context: &Context<'_>, path: Node<'_>) -> bool {
-    let shows = |node: Node<'_>| node.subtree().take(256).any(|part| part.is("string_content") && part.text().rsplit('.').next() == Some("so"));
+    let shows = |node: Node<'_>| {
+        node.subtree().take(256).any(|part| part.is("string_content") && part.text().rsplit('.').next() == Some("so"))
+    };
     let bound = |name: Node<'_>| {
-        context.names.scopes.values(name).iter().any(|value| matches!(value, Value::Expr(expression) if shows(*expression)))
+        context
+            .names
+            .scopes
+            .values(name)
+            .iter()
+            .any(|value| matches!(value, Value::Expr(expression) if shows(*expression)))
     };
     shows(path) || path.subtree().take(256).any(|part| part.is("identifier") && bound(part))
 }

@@ -138,8 +138,11 @@ fn check_use(context: &Context<'_>, node: Node<'_>, sink: &mut Sink<'_>) {
 
 fn read(node: Node<'_>, key: Option<String>, sink: &mut Sink<'_>) {
     match key {
-        Some(key) if READABLE.contains(&key.as_str()) || READABLE_STARTS.iter().any(|start| key.starts_with(start)) => {}
-        Some(key) => sink.at(node, format!("The environment variable `{key}` is not for candidates to read; {READ_ADVICE}.")),
+        Some(key) if READABLE.contains(&key.as_str()) || READABLE_STARTS.iter().any(|start| key.starts_with(start)) => {
+        }
+        Some(key) => {
+            sink.at(node, format!("The environment variable `{key}` is not for candidates to read; {READ_ADVICE}."));
+        }
         None => sink.at(node, format!("Reading environment variables without naming them is refused; {READ_ADVICE}.")),
     }
 }
@@ -148,7 +151,8 @@ fn write(context: &Context<'_>, node: Node<'_>, key: Option<String>, value: Opti
     let Some(key) = key else {
         return sink.at(node, format!("Writing environment variables without naming them is refused; {WRITE_ADVICE}."));
     };
-    let compiler = ["CC", "CXX"].contains(&key.as_str()) && value.is_some_and(|value| command::names_compiler(&context.names, value));
+    let compiler = ["CC", "CXX"].contains(&key.as_str())
+        && value.is_some_and(|value| command::names_compiler(&context.names, value));
     let writable = WRITABLE.contains(&key.as_str()) || WRITABLE_STARTS.iter().any(|start| key.starts_with(start));
     if !compiler && !writable {
         sink.at(node, format!("Writing the environment variable `{key}` changes how others run; {WRITE_ADVICE}."));

@@ -32,18 +32,8 @@ const FLAGS: &[&str] = &[
     "-prec-sqrt=false",
 ];
 /// Not those that name their rounding, such as `__frcp_rn`: they are exact.
-const INTRINSICS: &[&str] = &[
-    "__expf",
-    "__exp10f",
-    "__logf",
-    "__log2f",
-    "__powf",
-    "__sinf",
-    "__cosf",
-    "__tanf",
-    "__fdividef",
-    "__tanhf",
-];
+const INTRINSICS: &[&str] =
+    &["__expf", "__exp10f", "__logf", "__log2f", "__powf", "__sinf", "__cosf", "__tanf", "__fdividef", "__tanhf"];
 
 const ADVICE: &str = "use it only where the contract says `math=\"fast\"`";
 

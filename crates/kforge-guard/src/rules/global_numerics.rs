@@ -67,7 +67,9 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
     for call in context.of_kind("call").filter(|call| context.names.calls(*call, &["builtins.setattr"])) {
         let object = call.positional().next();
-        if let Some(path) = object.into_iter().flat_map(|object| context.names.paths(object)).find(|path| is_switch(path)) {
+        if let Some(path) =
+            object.into_iter().flat_map(|object| context.names.paths(object)).find(|path| is_switch(path))
+        {
             sink.at(call, format!("`{path}` holds switches of the whole process; {ADVICE}."));
         }
     }

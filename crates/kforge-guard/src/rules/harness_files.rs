@@ -52,7 +52,8 @@ const CHANGERS: &[&str] = &[
     "torch.save",
 ];
 const READERS: &[&str] = &["numpy.load", "torch.load"];
-const CHANGING_METHODS: &[&str] = &["write_text", "write_bytes", "touch", "unlink", "mkdir", "rmdir", "symlink_to", "hardlink_to"];
+const CHANGING_METHODS: &[&str] =
+    &["write_text", "write_bytes", "touch", "unlink", "mkdir", "rmdir", "symlink_to", "hardlink_to"];
 const READING_METHODS: &[&str] = &["read_text", "read_bytes"];
 const READABLE: &[&str] = &["/sys/", "/proc/cpuinfo", "/proc/meminfo", "/usr/", "/opt/", "/etc/os-release"];
 
@@ -62,11 +63,13 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
         let method = function.field("attribute").filter(|_| function.is("attribute")).map_or("", Node::text);
         let object = function.field("object");
         if context.names.calls(call, &["builtins.open"]) {
-            let changes = call.positional().nth(1).or_else(|| call.keyword("mode")).is_some_and(|mode| is_writing(context, mode));
+            let changes =
+                call.positional().nth(1).or_else(|| call.keyword("mode")).is_some_and(|mode| is_writing(context, mode));
             let file = call.positional().next().or_else(|| call.keyword("file"));
             report(context, call, file, changes, sink);
         } else if method == "open" && context.names.paths(function).iter().all(|path| path.starts_with("pathlib.")) {
-            let changes = call.positional().next().or_else(|| call.keyword("mode")).is_some_and(|mode| is_writing(context, mode));
+            let changes =
+                call.positional().next().or_else(|| call.keyword("mode")).is_some_and(|mode| is_writing(context, mode));
             report(context, call, object, changes, sink);
         } else if CHANGING_METHODS.contains(&method) || READING_METHODS.contains(&method) {
             report(context, call, object, CHANGING_METHODS.contains(&method), sink);
@@ -84,12 +87,18 @@ fn is_writing(context: &Context<'_>, mode: Node<'_>) -> bool {
 
 fn report(context: &Context<'_>, call: Node<'_>, file: Option<Node<'_>>, changes: bool, sink: &mut Sink<'_>) {
     let Some(path) = file.and_then(|file| Places { context, fuel: Cell::new(200) }.outside(file)) else { return };
-    if path == "/dev/null" || is_private_file(&path) || (!changes && READABLE.iter().any(|known| path.starts_with(known))) {
+    if path == "/dev/null"
+        || is_private_file(&path)
+        || (!changes && READABLE.iter().any(|known| path.starts_with(known)))
+    {
         return;
     }
     let shown: String = path.chars().take(60).collect();
     let verb = if changes { "Changing" } else { "Reading" };
-    sink.at(call, format!("{verb} `{shown}` reaches outside the candidate; use a `tempfile` directory or `kforge_rt.build`."));
+    sink.at(
+        call,
+        format!("{verb} `{shown}` reaches outside the candidate; use a `tempfile` directory or `kforge_rt.build`."),
+    );
 }
 
 struct Places<'e, 'a> {
@@ -125,7 +134,15 @@ impl Places<'_, '_> {
         if names.calls(call, &["os.path.expanduser", "pathlib.Path.home"]) || method == "expanduser" {
             return Some("~".to_owned());
         }
-        let same = ["pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "os.path.join", "os.path.abspath", "os.fspath", "builtins.str"];
+        let same = [
+            "pathlib.Path",
+            "pathlib.PurePath",
+            "pathlib.PosixPath",
+            "os.path.join",
+            "os.path.abspath",
+            "os.fspath",
+            "builtins.str",
+        ];
         if names.calls(call, &same) {
             return self.outside(call.positional().next()?);
         }

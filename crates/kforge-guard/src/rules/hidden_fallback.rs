@@ -4,7 +4,9 @@
 //! Looks at every `try`, `contextlib.suppress`, `finally: return` and `__exit__` that the model can reach. A handler is
 //! refused if it computes with framework operators, or if it carries on as if nothing had happened after the candidate's
 //! own code failed. Guarded imports, look-ups with `except KeyError`, queries of the machine, handlers that raise, clean-up
-//! in `finally`, another attempt at building, and skipping a configuration in a tuning loop are left alone.
+//! in `finally`, another attempt at building, and skipping a configuration in a tuning loop are left alone. So is a handler
+//! that launches the candidate's own kernel again in another way, or turns off a fast launcher before an ordinary launch,
+//! where nothing else computes.
 //!
 //! ## Why is this bad?
 //! The kernel that is measured is then not the kernel that was written: it may never have run. A failure must be seen, so
@@ -24,6 +26,7 @@
 
 use crate::ast::Node;
 use crate::context::{Context, Sink};
+use crate::relaunch::Functions;
 use crate::resolve::{is_made, within};
 
 /// Makes memory or asks for facts, but computes no result.
@@ -39,9 +42,18 @@ const NO_COMPUTATION: &[&str] = &[
     "torch.is_tensor",
     "torch.finfo",
     "torch.iinfo",
+    "torch.library.wrap_triton",
 ];
-const NO_COMPUTATION_IN: &[&str] =
-    &["torch.cuda", "torch.xpu", "torch.mps", "torch.version", "torch.utils", "torch.backends", "torch.Tensor", "torch._C"];
+const NO_COMPUTATION_IN: &[&str] = &[
+    "torch.cuda",
+    "torch.xpu",
+    "torch.mps",
+    "torch.version",
+    "torch.utils",
+    "torch.backends",
+    "torch.Tensor",
+    "torch._C",
+];
 /// Turn source into something callable.
 pub(crate) const BUILDERS: &[&str] = &[
     "kforge_rt.build",
@@ -82,9 +94,10 @@ const PLAIN_METHODS: &[&str] = &[
 const ADVICE: &str = "let the error escape or raise a clear one, and repair the kernel instead";
 
 pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let functions = Functions::of(context);
     for node in context.ast.all().filter(|node| context.reach.contains(*node)) {
         match node.kind() {
-            "try_statement" => check_try(context, node, sink),
+            "try_statement" => check_try(context, &functions, node, sink),
             "with_statement" => check_suppress(context, node, sink),
             "function_definition" => check_exit(node, sink),
             _ => {}
@@ -92,7 +105,7 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-fn check_try(context: &Context<'_>, statement: Node<'_>, sink: &mut Sink<'_>) {
+fn check_try<'a>(context: &Context<'a>, functions: &Functions<'a>, statement: Node<'a>, sink: &mut Sink<'_>) {
     let Some(body) = statement.field("body") else { return };
     let works = does_work(context, body);
     for clause in statement.children() {
@@ -101,25 +114,40 @@ fn check_try(context: &Context<'_>, statement: Node<'_>, sink: &mut Sink<'_>) {
                 sink.at(exit, format!("`return` in `finally` swallows the error of a failed kernel; {ADVICE}."));
             }
         } else if clause.is_any(&["except_clause", "except_group_clause"]) {
-            check_handler(context, body, works, clause, sink);
+            check_handler(context, functions, works, clause, sink);
         }
     }
 }
 
-fn check_handler(context: &Context<'_>, body: Node<'_>, works: bool, clause: Node<'_>, sink: &mut Sink<'_>) {
+fn check_handler<'a>(
+    context: &Context<'a>,
+    functions: &Functions<'a>,
+    works: bool,
+    clause: Node<'a>,
+    sink: &mut Sink<'_>,
+) {
     let Some(handler) = clause.children().find(|child| child.is("block")) else { return };
+    let Some(statement) = clause.parent() else { return };
     let returns = |block: Node<'_>| block.own_code().any(|node| node.is("return_statement"));
     if always_raises(handler) && !returns(handler) {
         return;
     }
-    if let Some(operator) = handler.own_code().find(|node| is_computation(context, *node)) {
-        let message = format!("This handler computes with the framework when the kernel failed, which hides a fallback; {ADVICE}.");
+    let replaces = |node: &Node<'_>| is_computation(context, *node) && !functions.is_own_forward(*node);
+    if let Some(operator) = handler.own_code().find(replaces) {
+        let message = format!(
+            "This handler computes with the framework when the kernel failed, which hides a fallback; {ADVICE}."
+        );
         sink.at(operator, message);
     } else if works {
         let builds = handler.own_code().any(|node| node.is("call") && context.names.calls(node, BUILDERS));
-        let tries_next = !returns(body) && !returns(handler) && in_loop(clause);
-        if !builds && !tries_next {
-            sink.at(clause, format!("This handler carries on after the candidate's own code failed, which hides a fallback; {ADVICE}."));
+        let tries_next = !statement.field("body").is_some_and(returns) && !returns(handler) && in_loop(clause);
+        if !builds && !tries_next && !functions.relaunches(context, statement, handler) {
+            sink.at(
+                clause,
+                format!(
+                    "This handler carries on after the candidate's own code failed, which hides a fallback; {ADVICE}."
+                ),
+            );
         }
     }
 }
@@ -133,14 +161,18 @@ fn check_suppress(context: &Context<'_>, statement: Node<'_>, sink: &mut Sink<'_
     let Some(body) = statement.field("body").filter(|_| suppresses) else { return };
     let tries_next = in_loop(statement) && !body.own_code().any(|node| node.is("return_statement"));
     if does_work(context, body) && !tries_next {
-        sink.at(statement, format!("`contextlib.suppress` around the candidate's own code hides its failure; {ADVICE}."));
+        sink.at(
+            statement,
+            format!("`contextlib.suppress` around the candidate's own code hides its failure; {ADVICE}."),
+        );
     }
 }
 
 /// A context manager of one's own can swallow errors too.
 fn check_exit(function: Node<'_>, sink: &mut Sink<'_>) {
     let named = function.field("name").is_some_and(|name| name.text() == "__exit__");
-    let swallow = function.own_code().find(|node| node.is("return_statement") && node.children().any(|value| value.is("true")));
+    let swallow =
+        function.own_code().find(|node| node.is("return_statement") && node.children().any(|value| value.is("true")));
     if let (true, Some(exit)) = (named, swallow) {
         sink.at(exit, format!("`__exit__` returning True swallows the error of a failed kernel; {ADVICE}."));
     }
@@ -154,7 +186,8 @@ fn does_work(context: &Context<'_>, body: Node<'_>) -> bool {
         if paths.is_empty() {
             return !is_builtin_or_lookup(context, function);
         }
-        paths.iter().any(|path| BUILDERS.contains(&path.as_str()) || is_own_library(path)) || is_computation(context, call)
+        paths.iter().any(|path| BUILDERS.contains(&path.as_str()) || is_own_library(path))
+            || is_computation(context, call)
     })
 }
 
@@ -164,7 +197,7 @@ pub(crate) fn is_own_library(path: &str) -> bool {
 }
 
 /// `len(x)`, `self.cache.get(key)`, `path.unlink()`: names that the file does not define, methods of containers and files.
-fn is_builtin_or_lookup(context: &Context<'_>, function: Node<'_>) -> bool {
+pub(crate) fn is_builtin_or_lookup(context: &Context<'_>, function: Node<'_>) -> bool {
     match function.kind() {
         "identifier" => context.names.scopes.values(function).is_empty(),
         "attribute" => function.field("attribute").is_some_and(|name| PLAIN_METHODS.contains(&name.text())),
@@ -172,21 +205,22 @@ fn is_builtin_or_lookup(context: &Context<'_>, function: Node<'_>) -> bool {
     }
 }
 
+/// A function of the framework that makes memory or asks for facts.
+pub(crate) fn computes_nothing(path: &str) -> bool {
+    NO_COMPUTATION.contains(&path) || NO_COMPUTATION_IN.iter().any(|module| within(path, module))
+}
+
 pub(crate) fn is_computation(context: &Context<'_>, node: Node<'_>) -> bool {
     if node.is("binary_operator") {
         return node.field("operator").is_some_and(|operator| operator.is("@"));
     }
     let Some(function) = node.is("call").then(|| node.field("function")).flatten() else { return false };
-    if context.names.any(function, |path| {
-        within(path, "torch")
-            && !is_made(path)
-            && !NO_COMPUTATION.contains(&path)
-            && !NO_COMPUTATION_IN.iter().any(|module| within(path, module))
-    }) {
+    if context.names.any(function, |path| within(path, "torch") && !is_made(path) && !computes_nothing(path)) {
         return true;
     }
     // `super().forward(x)` and `Reference.forward(self, x)` are the framework's way of computing it.
-    function.is("attribute") && function.field("attribute").is_some_and(|name| ["forward", "matmul", "mm", "bmm"].contains(&name.text()))
+    function.is("attribute")
+        && function.field("attribute").is_some_and(|name| ["forward", "matmul", "mm", "bmm"].contains(&name.text()))
 }
 
 /// Whether a block cannot be left but by raising, as far as its last statement shows.

@@ -134,9 +134,15 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
 }
 
 fn is_data_pointer(context: &Context<'_>, address: Node<'_>) -> bool {
-    let mentions = |node: Node<'_>| node.subtree().take(256).any(|part| part.is("identifier") && part.text() == "data_ptr");
+    let mentions =
+        |node: Node<'_>| node.subtree().take(256).any(|part| part.is("identifier") && part.text() == "data_ptr");
     let bound = |name: Node<'_>| {
-        context.names.scopes.values(name).iter().any(|value| matches!(value, Value::Expr(expression) if mentions(*expression)))
+        context
+            .names
+            .scopes
+            .values(name)
+            .iter()
+            .any(|value| matches!(value, Value::Expr(expression) if mentions(*expression)))
     };
     address.subtree().take(256).any(|part| part.is("identifier") && (part.text() == "data_ptr" || bound(part)))
 }

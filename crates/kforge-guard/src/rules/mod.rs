@@ -1,5 +1,26 @@
 //! All rules, in the order in which they are listed.
 
+// Spelled out, since rustfmt does not look for modules in what a macro makes.
+pub(crate) mod call_counter;
+pub(crate) mod downcast;
+pub(crate) mod dynamic_code;
+pub(crate) mod environment;
+pub(crate) mod fast_math;
+pub(crate) mod framework_fallback;
+pub(crate) mod global_numerics;
+pub(crate) mod harness_files;
+pub(crate) mod hidden_fallback;
+pub(crate) mod imports;
+pub(crate) mod introspection;
+pub(crate) mod monkey_patch;
+pub(crate) mod native_escape;
+pub(crate) mod network;
+pub(crate) mod own_threads;
+pub(crate) mod pointer_cache;
+pub(crate) mod process_control;
+pub(crate) mod tensor_subclass;
+pub(crate) mod too_large;
+
 use kforge_types::Severity;
 
 use crate::context::{Context, Sink};
@@ -37,7 +58,6 @@ impl Rule {
 
 macro_rules! rules {
     ($($name:ident: $severity:ident,)*) => {
-        $(pub(crate) mod $name;)*
         static RULES: &[Rule] = &[$(Rule {
             name: stringify!($name),
             severity: Severity::$severity,

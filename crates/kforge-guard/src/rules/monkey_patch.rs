@@ -27,7 +27,8 @@ use crate::resolve::{is_made, within};
 const SIGNATURES: &[&str] = &["argtypes", "restype", "errcheck"];
 /// The parts of a function that decide what it does.
 const INSIDES: &[&str] = &["__code__", "__defaults__", "__kwdefaults__", "__closure__"];
-const CHANGERS: &[&str] = &["update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__", "insert", "append", "extend"];
+const CHANGERS: &[&str] =
+    &["update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__", "insert", "append", "extend"];
 
 const ADVICE: &str = "define your own function or class and call that";
 
@@ -43,8 +44,15 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     for alias in context.of_kind("type_alias_statement") {
         let target = alias.field("left").and_then(|left| left.children().next());
         let Some(target) = target.filter(|target| !target.is_any(&["identifier", "generic_type"])) else { continue };
-        if target.subtree().find(|node| node.is("identifier")).is_none_or(|name| !["self", "cls"].contains(&name.text())) {
-            sink.at(alias, format!("Assigning to a member of a value's type changes the type for everybody; {ADVICE}."));
+        if target
+            .subtree()
+            .find(|node| node.is("identifier"))
+            .is_none_or(|name| !["self", "cls"].contains(&name.text()))
+        {
+            sink.at(
+                alias,
+                format!("Assigning to a member of a value's type changes the type for everybody; {ADVICE}."),
+            );
         }
     }
     for call in context.of_kind("call") {
@@ -60,7 +68,10 @@ fn check_attribute(context: &Context<'_>, place: Node<'_>, sink: &mut Sink<'_>) 
     } else if SIGNATURES.contains(&name) || name == "__class__" {
         // The first is honest, the second has a rule of its own.
     } else if let Some(path) = foreign(context, object) {
-        sink.at(place, format!("Assigning to `{path}.{name}` changes something that the candidate did not define; {ADVICE}."));
+        sink.at(
+            place,
+            format!("Assigning to `{path}.{name}` changes something that the candidate did not define; {ADVICE}."),
+        );
     } else if is_foreign_type(context, object) {
         sink.at(place, format!("Assigning to `{name}` of a value's type changes the type for everybody; {ADVICE}."));
     }
@@ -80,7 +91,9 @@ fn is_foreign_type(context: &Context<'_>, object: Node<'_>) -> bool {
     let object = object.unwrapped();
     let inner = match object.kind() {
         "call" if context.names.calls(object, &["builtins.type"]) => object.positional().next(),
-        "attribute" if object.field("attribute").is_some_and(|name| name.text() == "__class__") => object.field("object"),
+        "attribute" if object.field("attribute").is_some_and(|name| name.text() == "__class__") => {
+            object.field("object")
+        }
         _ => None,
     };
     inner.is_some_and(|inner| !["self", "cls"].contains(&inner.text()))
@@ -120,7 +133,10 @@ fn check_call(context: &Context<'_>, call: Node<'_>, sink: &mut Sink<'_>) {
         if INSIDES.contains(&name) {
             sink.at(call, format!("Replacing `{name}` changes a function behind its name; {ADVICE}."));
         } else if let Some(path) = object.and_then(|object| foreign(context, object)) {
-            sink.at(call, format!("Setting `{path}.{name}` changes something that the candidate did not define; {ADVICE}."));
+            sink.at(
+                call,
+                format!("Setting `{path}.{name}` changes something that the candidate did not define; {ADVICE}."),
+            );
         } else if object.is_some_and(|object| is_foreign_type(context, object)) {
             sink.at(call, format!("Setting `{name}` of a value's type changes the type for everybody; {ADVICE}."));
         }

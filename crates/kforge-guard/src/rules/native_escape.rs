@@ -69,7 +69,10 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
             let taken = native.before(i, 1) == "&" && matches!(native.before(i, 2), "=" | "(" | "," | "{" | "return");
             let used = called || taken || token.in_macro;
             if CALLS.contains(&token.text.as_str()) && used {
-                sink.at_byte(token.at, format!("The native code uses `{}`, which a kernel has no need for; {ADVICE}.", token.text));
+                sink.at_byte(
+                    token.at,
+                    format!("The native code uses `{}`, which a kernel has no need for; {ADVICE}.", token.text),
+                );
             }
         }
         check_literals(native, sink);
@@ -85,9 +88,15 @@ fn check_literals(native: &Native, sink: &mut Sink<'_>) {
             continue;
         }
         if is_private_file(&token.text) {
-            sink.at_byte(token.at, format!("The native code names `{}`, which holds the state of processes; {ADVICE}.", token.text));
+            sink.at_byte(
+                token.at,
+                format!("The native code names `{}`, which holds the state of processes; {ADVICE}.", token.text),
+            );
         } else if token.text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "syscall" || word == "sysenter") {
-            sink.at_byte(token.at, format!("The native code calls the kernel of the operating system directly; {ADVICE}."));
+            sink.at_byte(
+                token.at,
+                format!("The native code calls the kernel of the operating system directly; {ADVICE}."),
+            );
         }
     }
 }

@@ -74,7 +74,8 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
     for call in context.of_kind("call") {
         let runs = |path: &str| within(path, "subprocess") || ["os.system", "os.popen"].contains(&path);
-        if call.field("function").is_some_and(|function| context.names.any(function, runs)) && downloads(context, call) {
+        if call.field("function").is_some_and(|function| context.names.any(function, runs)) && downloads(context, call)
+        {
             sink.at(call, format!("This command installs or downloads something; {ADVICE}."));
         }
     }

@@ -24,7 +24,8 @@ const FUNCTIONS: &[&str] = &[
     "concurrent.futures.ThreadPoolExecutor",
     "concurrent.futures.thread.ThreadPoolExecutor",
 ];
-const NATIVE: &[&str] = &["pthread_create", "cudaLaunchHostFunc", "hipLaunchHostFunc", "cudaStreamAddCallback", "thrd_create"];
+const NATIVE: &[&str] =
+    &["pthread_create", "cudaLaunchHostFunc", "hipLaunchHostFunc", "cudaStreamAddCallback", "thrd_create"];
 const NATIVE_STD: &[&str] = &["thread", "jthread", "async"];
 
 const MESSAGE: &str = "starts work beside the caller; see to it that all of it is done when `forward` returns.";

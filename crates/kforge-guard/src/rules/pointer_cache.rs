@@ -37,7 +37,8 @@ fn is_address(context: &Context<'_>, node: Node<'_>) -> bool {
     match node.kind() {
         "call" => {
             let function = node.field("function");
-            let method = function.filter(|function| function.is("attribute")).and_then(|function| function.field("attribute"));
+            let method =
+                function.filter(|function| function.is("attribute")).and_then(|function| function.field("attribute"));
             method.is_some_and(|name| name.text() == "data_ptr") || context.names.calls(node, &["builtins.id"])
         }
         "attribute" => node.field("attribute").is_some_and(|name| name.text() == "_version"),
@@ -47,14 +48,16 @@ fn is_address(context: &Context<'_>, node: Node<'_>) -> bool {
 
 fn holds_address(context: &Context<'_>, name: Node<'_>) -> bool {
     context.names.scopes.values(name).iter().any(|value| match value {
-        Value::Expr(expression) => expression.subtree().take(SEARCHED).any(|part| is_address(context, part) && is_bare(part, *expression)),
+        Value::Expr(expression) => {
+            expression.subtree().take(SEARCHED).any(|part| is_address(context, part) && is_bare(part, *expression))
+        }
         _ => false,
     })
 }
 
 /// Whether the address itself is the value, or part of a tuple: arguments of calls and remainders do not count.
 fn is_bare(part: Node<'_>, whole: Node<'_>) -> bool {
-    part.ancestors().take_while(|up| whole.contains(*up)).all(|up| up.is_any(&["tuple", "parenthesized_expression"])) 
+    part.ancestors().take_while(|up| whole.contains(*up)).all(|up| up.is_any(&["tuple", "parenthesized_expression"]))
 }
 
 /// Whether a value is compared or is a key, by itself or within a tuple.

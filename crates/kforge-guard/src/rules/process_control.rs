@@ -25,7 +25,8 @@ use crate::context::{Context, Sink};
 use crate::resolve::{is_made, shown, within};
 use crate::rules::native_escape;
 
-const MODULES: &[&str] = &["multiprocessing", "signal", "atexit", "pty", "_posixsubprocess", "psutil", "pexpect", "faulthandler"];
+const MODULES: &[&str] =
+    &["multiprocessing", "signal", "atexit", "pty", "_posixsubprocess", "psutil", "pexpect", "faulthandler"];
 const FUNCTIONS: &[&str] = &[
     "os.abort",
     "os._exit",

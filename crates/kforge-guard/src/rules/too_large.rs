@@ -25,7 +25,10 @@ pub(crate) fn check(_: &Context<'_>, _: &mut Sink<'_>) {}
 /// What is said about a source that was not read.
 pub(crate) fn report(source: &str) -> Report {
     let message = if source.len() > MAX_SOURCE_BYTES {
-        format!("The source has {} bytes, more than the {MAX_SOURCE_BYTES} that are read; compute large tables instead of writing them out.", source.len())
+        format!(
+            "The source has {} bytes, more than the {MAX_SOURCE_BYTES} that are read; compute large tables instead of writing them out.",
+            source.len()
+        )
     } else {
         "The source is nested too deeply or too tangled to be read; write plain statements.".to_owned()
     };

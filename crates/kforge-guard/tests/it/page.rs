@@ -7,7 +7,7 @@ use kforge_guard::{guardrails_page, rules};
 
 #[test]
 fn docs_guardrails_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guardrails.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/guardrails.md");
     let page = guardrails_page();
     if std::env::var_os("KFORGE_UPDATE_DOCS").is_some() {
         fs::write(&path, &page).unwrap();
@@ -15,7 +15,7 @@ fn docs_guardrails_is_up_to_date() {
     let stored = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         stored == page,
-        "docs/guardrails.md is out of date: run the tests of kforge-guard with KFORGE_UPDATE_DOCS=1"
+        "docs/reference/guardrails.md is out of date: run the tests of kforge-guard with KFORGE_UPDATE_DOCS=1"
     );
 }
 

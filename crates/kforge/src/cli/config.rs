@@ -1,11 +1,16 @@
 //! `kforge config`: which settings hold here, and where each comes from.
 
-use super::{Usage, printer::Printer};
-use crate::config::{Layer, Settings, user_dir};
+use super::{printer::Printer, settings};
+use crate::{
+    config::{Layer, Settings, user_dir},
+    environment::{Audience, VARIABLES, Variable},
+    models,
+};
 use clap::Args;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
-/// Show the settings that `kforge optimize` would use in this folder, and where each comes from.
+/// Show the settings that kforge would use in this folder, and where each comes from.
 ///
 /// Flags win over kforge.toml in this folder, that over config.toml in KFORGE_CONFIG_DIR, else in kforge below
 /// XDG_CONFIG_HOME or ~/.config, that over
@@ -14,16 +19,19 @@ use serde_json::{Map, Value, json};
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     settings: Settings,
-    /// Print one JSON object with a value and its origins for each setting.
+    /// Print one JSON object with a value and its origins for each setting, or one JSON list of variables.
     #[arg(long)]
     json: bool,
+    /// Show the environment variables that kforge reads instead, and which of them are set. Of keys no value is shown.
+    #[arg(long)]
+    env: bool,
 }
 
 pub(crate) fn config(args: &ConfigArgs, printer: &Printer) -> anyhow::Result<u8> {
-    let cwd = std::env::current_dir()?;
-    let user = user_dir(|name| std::env::var_os(name));
-    let (resolved, origins) =
-        Settings::resolve(args.settings.clone(), &cwd, user.as_deref()).map_err(|error| Usage(error.to_string()))?;
+    if args.env {
+        return variables(args.json, printer);
+    }
+    let (resolved, origins) = settings::with_origins(&args.settings)?;
     let values = serde_json::to_value(&resolved)?;
     let mut all = Map::new();
     for origin in &origins {
@@ -37,12 +45,11 @@ pub(crate) fn config(args: &ConfigArgs, printer: &Printer) -> anyhow::Result<u8>
         printer.answer(&Value::Object(all).to_string());
         return Ok(0);
     }
-    for (agent, model) in
-        [("generator", resolved.generator()), ("analyst", resolved.analyst().or(resolved.generator()))]
-    {
+    let search = &resolved.search;
+    for (agent, model) in [("generator", search.generator()), ("analyst", search.analyst().or(search.generator()))] {
         printer.note(&format!("{agent}: {}", model.unwrap_or("no model is set")));
     }
-    if resolved.target.is_none() {
+    if resolved.evaluation.target.is_none() {
         printer.note("target: none is set, a run takes the best one for its machine");
     }
     let mut lines: Vec<String> = Vec::new();
@@ -55,5 +62,61 @@ pub(crate) fn config(args: &ConfigArgs, printer: &Printer) -> anyhow::Result<u8>
         lines.push(format!("{:<32} # {}", format!("{key} = {}", entry["value"]), from.join(", ")));
     }
     printer.answer(&lines.join("\n"));
+    Ok(0)
+}
+
+/// One variable as it is shown.
+#[derive(serde::Serialize)]
+struct Shown {
+    name: String,
+    meaning: String,
+    default: String,
+    set: bool,
+    /// Of a key nothing, whether it is set or not.
+    value: Option<String>,
+}
+
+impl Shown {
+    fn of(variable: &Variable) -> Self {
+        let value = variable.value().map(|value| value.to_string_lossy().into_owned());
+        Self {
+            name: variable.name.to_owned(),
+            meaning: variable.meaning.to_owned(),
+            default: variable.default.to_owned(),
+            set: value.is_some(),
+            value,
+        }
+    }
+
+    fn of_key(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            meaning: "A key for models (see `kforge models`).".to_owned(),
+            default: "models that need it cannot be asked".to_owned(),
+            set: std::env::var_os(name).is_some_and(|value| !value.is_empty()),
+            value: None,
+        }
+    }
+
+    fn text(&self) -> String {
+        let state = match (&self.value, self.set) {
+            (Some(value), _) => format!(" = {value}"),
+            (None, true) => " is set".to_owned(),
+            (None, false) => String::new(),
+        };
+        format!("{}{state}\n    {}\n    default: {}", self.name, self.meaning, self.default)
+    }
+}
+
+fn variables(as_json: bool, printer: &Printer) -> anyhow::Result<u8> {
+    let registry = models::registry(None, user_dir(|name| std::env::var_os(name)).as_deref())?;
+    let keys: BTreeSet<&str> = registry.entries().filter_map(|entry| entry.key_env.as_deref()).collect();
+    let users = VARIABLES.iter().filter(|variable| variable.audience == Audience::User);
+    let shown: Vec<Shown> = users.map(Shown::of).chain(keys.into_iter().map(Shown::of_key)).collect();
+    printer.answer(&if as_json {
+        serde_json::to_string(&shown)?
+    } else {
+        shown.iter().map(Shown::text).collect::<Vec<_>>().join("\n")
+    });
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `kforge doctor`: what works on this machine, and the command that would mend what does not.
+//! `kforge doctor`: what works on this machine, and the command that would fix what does not.
 
 use super::printer::Printer;
 use crate::view;
@@ -12,7 +12,7 @@ use kforge_exec::{
 use kforge_types::{SandboxLevel, SandboxReport};
 use std::path::{Path, PathBuf};
 
-/// Look at Python, toolchains, profilers and the sandbox; say what is missing and how to mend it.
+/// Look at Python, toolchains, profilers and the sandbox; say what is missing and how to fix it.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// The Python to look at [default: as `kforge eval` finds it].

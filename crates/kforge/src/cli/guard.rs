@@ -1,7 +1,11 @@
 //! `kforge guard`: the source rules alone.
 
-use super::{Usage, guard_args::GuardArgs, printer::Printer};
-use crate::target;
+use super::{Usage, asking::File, printer::Printer, settings};
+use crate::{
+    config::{RuleFlags, Settings},
+    evaluator::{look, source_rules},
+    target,
+};
 use clap::Args;
 use kforge_types::{Severity, Target};
 use std::path::PathBuf;
@@ -21,7 +25,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     target: Option<Target>,
     #[command(flatten)]
-    rules: GuardArgs,
+    rules: RuleFlags,
     /// Print the findings as one JSON object.
     #[arg(long)]
     json: bool,
@@ -35,23 +39,24 @@ pub(crate) fn guard(args: &CheckArgs, printer: &Printer) -> anyhow::Result<u8> {
         }
         return Ok(0);
     };
-    let imports = target::imports(args.target.as_ref()).map_err(|error| Usage(error.to_string()))?;
-    let rules = args.rules.settings(imports)?;
-    let source = std::fs::read_to_string(path)
-        .map_err(|error| Usage(format!("cannot read the candidate {}: {error}", path.display())))?;
-    let report = kforge_guard::check(&source, &rules);
+    let flags = Settings { target: args.target.clone(), ..Settings::default() };
+    let settings = settings::resolve(&args.rules.within(flags))?;
+    let imports = target::imports(settings.evaluation.target.as_ref()).map_err(|error| Usage(error.to_string()))?;
+    let file = File::read(path)?;
+    let (text, findings) = look(&file.bytes, &source_rules(&settings.rules, imports)?);
     if args.json {
-        printer.answer(&serde_json::to_string(&report.findings)?);
+        printer.answer(&serde_json::to_string(&findings)?);
     } else {
-        for finding in &report.findings {
+        for finding in &findings {
             let severity = if finding.severity == Severity::Hard { "error" } else { "note" };
-            let place = format!("{}:{}:{}", path.display(), finding.line, finding.column);
+            let place = format!("{}:{}:{}", file.name, finding.line, finding.column);
             printer.answer(&format!("{place}: {severity}: {}: {}", finding.rule, finding.message));
         }
-        if report.findings.is_empty() {
-            printer.answer("nothing found");
+        match &text {
+            Ok(_) if findings.is_empty() => printer.answer("nothing found"),
+            Err(verdict) if findings.is_empty() => printer.answer(&format!("{}: error: {}", file.name, verdict.reason)),
+            _ => {}
         }
     }
-    let hard = report.findings.iter().any(|finding| finding.severity == Severity::Hard);
-    Ok(if hard { kforge_types::State::GenerationFailure.exit_code() } else { 0 })
+    Ok(text.map_or_else(|verdict| verdict.state.exit_code(), |_| 0))
 }

@@ -1,12 +1,12 @@
 //! The command line: one file per command. Only this module prints or decides on an exit code.
 #![allow(clippy::doc_markdown, reason = "doc comments of commands and arguments are help texts for a terminal")]
 
+mod asking;
 mod config;
 mod doctor;
+mod drive;
 mod eval;
-mod executor;
 mod guard;
-mod guard_args;
 mod init;
 mod models;
 mod optimize;
@@ -16,12 +16,12 @@ mod profile;
 mod progress;
 mod python;
 mod resume;
-mod run_setup;
+mod settings;
 mod show;
 mod targets;
 mod worker;
 
-use crate::usage::Usage;
+use crate::{environment, usage::Usage};
 use clap::{Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
@@ -63,7 +63,9 @@ const OWN_FAILURE: u8 = 70;
 /// The input cannot be used.
 const USAGE: u8 = 2;
 
-pub(crate) fn run() -> ExitCode {
+/// The program: reads its arguments, does what they say, and tells how to end.
+#[must_use]
+pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -73,7 +75,7 @@ pub(crate) fn run() -> ExitCode {
         }
     };
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_env("KFORGE_LOG"))
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env(environment::LOG.name))
         .with_writer(std::io::stderr)
         .init();
     let printer = Printer::new();
@@ -101,13 +103,17 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// What the user can mend by another input or flag is 2; everything else is ours.
+/// What the user can fix by another input or flag is 2; everything else is ours.
 fn exit_code(error: &anyhow::Error) -> u8 {
     use kforge_exec::{ExecError, python::PythonError};
     match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::NoRoom(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => {
-            return USAGE;
-        }
+        Some(
+            ExecError::Problem(_)
+            | ExecError::NoRoom(_)
+            | ExecError::Toolchain(_)
+            | ExecError::Uninterpretable(_)
+            | ExecError::Sandbox(_),
+        ) => return USAGE,
         Some(_) => return OWN_FAILURE,
         None => {}
     }
@@ -116,3 +122,6 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
     OWN_FAILURE
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,20 @@
 //! `kforge optimize`: from a PyTorch file to a verified faster kernel.
 
-use super::{Usage, pick_target, printer::Printer, run_setup::Setup};
+use super::{
+    Usage,
+    drive::{drive, say_notes},
+    pick_target,
+    printer::Printer,
+    settings,
+};
 use crate::{
-    config::{Settings, user_dir},
+    config::Settings,
     run::{
         artifacts::safe,
         file::{Extras, RunFile},
         journal::Journal,
     },
+    setup::Setup,
 };
 use anyhow::Context;
 use clap::Args;
@@ -32,7 +39,8 @@ use std::path::{Path, PathBuf};
 /// Settings come from flags, kforge.toml in this folder (`kforge init` writes one), and your own
 /// configuration; `kforge config` shows what holds, defaults included.
 ///
-/// Exit code: 0 a correct kernel was found, 20 none was, 2 wrong use, 70 kforge's own failure.
+/// Exit code: 0 a correct kernel was found, 20 none was (one that was compiled and never run, because
+/// the device is not here, is none), 2 wrong use, 70 kforge's own failure.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct OptimizeArgs {
@@ -55,13 +63,12 @@ pub(crate) struct OptimizeArgs {
 
 pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result<u8> {
     let folder = std::env::current_dir().context("finding the current folder")?;
-    let user = user_dir(|name| std::env::var_os(name));
-    let (mut resolved, _origins) =
-        Settings::resolve(args.settings.clone(), &folder, user.as_deref()).map_err(|error| Usage(error.to_string()))?;
+    let mut resolved = settings::resolve(&args.settings)?;
     let source = std::fs::read_to_string(&args.problem)
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", args.problem.display())))?;
     let problem_hash = kforge_types::content_hash(&[&source]);
-    resolved.target = Some(pick_target::for_run(&resolved, &problem_hash, args.extras.python.as_deref(), printer)?);
+    resolved.evaluation.target =
+        Some(pick_target::for_run(&resolved, &problem_hash, args.extras.python.as_deref(), printer)?);
     let problem = std::fs::canonicalize(&args.problem).unwrap_or_else(|_| args.problem.clone());
     let file = RunFile {
         version: RunFile::version(),
@@ -74,20 +81,21 @@ pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result
         extras: args.extras.clone(),
         settings: toml::Table::try_from(&resolved).context("keeping the settings")?,
     };
-    let setup = Setup::new(&file, resolved, source, printer)?;
+    let mut setup = Setup::new(&file, resolved, source, printer)?;
+    say_notes(&setup, printer);
     printer.note(&format!("kforge: {}", setup.estimate()?));
     if args.estimate {
         return Ok(0);
     }
     let run = match &args.run {
         Some(run) => given(run)?,
-        None => new_folder(&setup.settings.runs, &setup.task.name, &setup.task.target.to_string())?,
+        None => new_folder(&setup.settings.search.runs, &setup.task.name, &setup.task.target.to_string())?,
     };
     // What a resumption needs first, then what makes the folder a run.
     file.write(&run)?;
     let journal = Journal::create(&run)?;
     std::fs::write(run.join("problem.py"), &setup.task.source).context("keeping the problem")?;
-    setup.drive(&run, journal, &[], args.json, printer)
+    drive(&mut setup, &run, journal, &[], args.json, printer)
 }
 
 /// `runs/20261115-081502-softmax-cpu-cpp`, or the next number where that is taken.
@@ -110,7 +118,7 @@ fn new_folder(runs: &Path, problem: &str, target: &str) -> anyhow::Result<PathBu
 fn given(run: &Path) -> anyhow::Result<PathBuf> {
     if run.join(crate::run::journal::FILE).exists() {
         let text =
-            format!("{} is a run already: go on with `kforge resume {0}`, or name another folder", run.display());
+            format!("{} is a run already: resume it with `kforge resume {0}`, or name another folder", run.display());
         return Err(Usage(text).into());
     }
     std::fs::create_dir_all(run).map_err(|error| cannot_create(run, &error))?;

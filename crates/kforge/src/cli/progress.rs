@@ -3,7 +3,11 @@
 use super::printer::Printer;
 use crate::{
     driver::Progress,
-    run::{account::dollars, event::Line, history::History},
+    run::{
+        account::dollars,
+        event::Line,
+        history::{Attempt, History},
+    },
     view,
 };
 use std::{
@@ -29,10 +33,12 @@ impl<'a> RunProgress<'a> {
 
     fn status(&self, history: &History) -> String {
         let pass = history.attempts.last().map(|attempt| attempt.plan.pass.name()).unwrap_or_default();
-        let best = match history.best().map(|best| (best.hook_score(), best.score())) {
+        let speedup = |best: &Attempt| best.result().and_then(|result| result.speedup);
+        let best = match history.best().map(|best| (best.hook_score(), speedup(best))) {
             Some((Some(score), _)) => format!("best score {score}"),
-            Some((None, Some(score))) => format!("best {score:.2}x"),
-            _ => "nothing correct yet".to_owned(),
+            Some((None, Some(speedup))) => format!("best {speedup:.2}x"),
+            Some((None, None)) => "one is correct".to_owned(),
+            None => "nothing correct yet".to_owned(),
         };
         let left = self.deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now()).as_secs();

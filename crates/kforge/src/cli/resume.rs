@@ -1,15 +1,21 @@
-//! `kforge resume`: go on with a run.
+//! `kforge resume`: resume a run.
 
-use super::{Usage, printer::Printer, run_setup::Setup};
+use super::{
+    Usage,
+    drive::{drive, say_notes},
+    printer::Printer,
+};
 use crate::{
     config::{Executor, Settings},
+    models,
     run::{file::RunFile, journal::Journal},
+    setup::Setup,
 };
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Go on with a run that was interrupted, or that a limit ended.
+/// Resume a run that was interrupted, or that a limit ended.
 ///
 /// Replies that were received are not asked for again. Settings are those that the run began with; flags raise a
 /// limit or change another setting from here on.
@@ -26,14 +32,7 @@ pub(crate) struct ResumeArgs {
 
 /// A folder that a flag names is meant from where the flag is typed.
 fn from_here(name: &str) -> String {
-    for kind in ["mailbox:", "replay:"] {
-        if let Some(folder) = name.strip_prefix(kind)
-            && let Ok(folder) = std::path::absolute(folder)
-        {
-            return format!("{kind}{}", folder.display());
-        }
-    }
-    name.to_owned()
+    models::placed(name, &|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()))
 }
 
 pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8> {
@@ -49,6 +48,7 @@ pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8>
     if let Some(Executor::Exchange(folder)) = &mut flags.executor {
         *folder = std::path::absolute(&*folder)?;
     }
+    flags.guard_file = flags.guard_file.map(std::path::absolute).transpose()?;
     let settings = Settings::resolve_over(flags, kept).map_err(|error| Usage(error.to_string()))?;
     let source = std::fs::read_to_string(&file.problem)
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", file.problem.display())))?;
@@ -69,10 +69,13 @@ pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8>
     if changed != file.settings {
         RunFile { settings: changed, ..file.clone() }.write(&run)?;
     }
-    // What the run was told by relative paths is found from where it began.
-    std::env::set_current_dir(&file.folder).map_err(|error| {
-        Usage(format!("the run began in {}, which cannot be entered: {error}; put it back", file.folder.display()))
-    })?;
-    let setup = Setup::new(&file, settings, source, printer)?;
-    setup.drive(&run, journal, &lines, args.json, printer)
+    if std::env::current_dir().is_ok_and(|here| here != file.folder) {
+        printer.note(&format!(
+            "kforge: the run began in {}; if its problem reads files by relative paths, resume it there",
+            file.folder.display()
+        ));
+    }
+    let mut setup = Setup::new(&file, settings, source, printer)?;
+    say_notes(&setup, printer);
+    drive(&mut setup, &run, journal, &lines, args.json, printer)
 }

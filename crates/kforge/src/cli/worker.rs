@@ -3,8 +3,9 @@
 use super::{OWN_FAILURE, Usage, printer::Printer};
 use crate::{
     config::Span,
+    evaluator::{Here, HereRequest},
     job::{
-        Here, Packed, Unfit,
+        Packed, Unfit,
         claim::{Answered, write_answer},
         exchange::Exchange,
     },
@@ -13,10 +14,7 @@ use crate::{
 };
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kforge_exec::{
-    CacheDirs, nvidia,
-    python::{self, PythonRequest},
-};
+use kforge_exec::{CacheDirs, nvidia};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
@@ -27,8 +25,8 @@ use std::{
 
 /// Evaluate for others: jobs from an exchange folder, or one job.
 ///
-/// A worker needs this program and a Python with torch, no network and no files beside. What it learns of a problem
-/// (truths, baselines, builds) stays in its cache for the next job.
+/// A worker needs this program and a Python with torch, no network and no files beside. What it
+/// learns of a problem (truths, baselines, builds) stays in its cache for the next job.
 ///
 /// On the machine without a GPU, where the language models are reached:
 ///
@@ -38,7 +36,8 @@ use std::{
 ///
 ///   kforge worker drain /mnt/jobs
 ///
-/// Whoever can write into the folder can run code as the worker's user: problems are trusted, candidates are not.
+/// Whoever can write into the folder can run code as the worker's user: problems are trusted,
+/// candidates are not.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WorkerArgs {
@@ -140,14 +139,12 @@ pub(crate) fn worker(args: &WorkerArgs, printer: &Printer) -> anyhow::Result<u8>
 
 impl HereArgs {
     fn find(&self, printer: &Printer) -> anyhow::Result<(Here, CacheDirs)> {
-        let mut request = PythonRequest::from_environment(self.python.clone());
         let cache = match &self.cache {
             Some(folder) => CacheDirs::new(std::path::absolute(folder)?),
             None => CacheDirs::from_environment()?,
         };
-        request.cache = Some(cache.clone());
-        let python = python::ensure(&request, printer)?.executable;
-        Ok((Here { python, device: self.device, cache: cache.create("eval").context("preparing the cache")? }, cache))
+        let request = HereRequest { python: self.python.clone(), cache: Some(cache.clone()), device: self.device };
+        Ok((request.find(printer)?, cache))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 /// Where evaluations take place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) enum Executor {
+pub enum Executor {
     /// In this process.
     InPlace,
     /// By whoever works at this exchange folder.

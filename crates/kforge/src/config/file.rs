@@ -11,13 +11,32 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    #[error("cannot read {}: {source}; mend the file's permissions or take it away", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+pub enum ConfigError {
+    /// It is there, and cannot be read.
+    #[error("cannot read {}: {source}; fix the file's permissions or remove it", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is no configuration.
     #[error("{} is too large for a configuration: write at most 1 MiB", path.display())]
-    TooLarge { path: PathBuf },
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It says something wrong.
     #[error("{}:{line}: {message}", path.display())]
-    Content { path: PathBuf, line: usize, message: String },
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// Settings contradict each other.
     #[error("{0}")]
     Together(String),
 }

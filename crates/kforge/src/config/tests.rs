@@ -1,6 +1,7 @@
 //! Layers, their order, and the file of `kforge init`.
 
 use super::{units::Span, values::HookEvent, *};
+use clap::Args;
 use std::path::Path;
 
 struct Folders {
@@ -45,10 +46,10 @@ fn the_nearest_layer_wins_and_is_remembered() {
     let folders = folders("iterations = 20\nstrategy = 'beam'\n", "iterations = 30\nmodel = 'x/y'\nmemory = 8\n");
     let flags = Settings { strategy: Some(Strategy::SampleRefine), ..Settings::default() };
     let (settings, origins) = folders.resolve(flags).unwrap();
-    assert_eq!(settings.strategy, Strategy::SampleRefine);
-    assert_eq!(settings.iterations.get(), 20);
-    assert_eq!((settings.generator(), settings.analyst()), (Some("x/y"), Some("x/y")));
-    assert_eq!(settings.memory, Positive(8.0));
+    assert_eq!(settings.search.strategy, Strategy::SampleRefine);
+    assert_eq!(settings.search.iterations.get(), 20);
+    assert_eq!((settings.search.generator(), settings.search.analyst()), (Some("x/y"), Some("x/y")));
+    assert_eq!(settings.evaluation.memory, Positive(8.0));
     let project = Layer::Project(folders.project.path().join("kforge.toml"));
     let user = Layer::User(folders.user.path().join("config.toml"));
     let expected = [
@@ -70,9 +71,9 @@ fn lists_add_up_nearest_first() {
     let folders = folders("ban = ['torch.mm']\noff = ['fast_math']", "ban = ['.half()']");
     let flags = Settings { ban: vec!["cpp:cublas*".parse().unwrap()], ..Settings::default() };
     let (settings, origins) = folders.resolve(flags).unwrap();
-    let texts: Vec<String> = settings.ban.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = settings.rules.ban.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["cpp:cublas*", "torch.mm", ".half()"]);
-    assert_eq!(settings.off.len(), 1);
+    assert_eq!(settings.rules.off.len(), 1);
     assert_eq!(origins.iter().filter(|origin| origin.key == "ban").count(), 3);
 }
 
@@ -80,8 +81,8 @@ fn lists_add_up_nearest_first() {
 fn a_switch_can_be_switched_off_again() {
     let folders = folders("no_profile = true", "");
     let flags = Settings { no_profile: Some(false), ..Settings::default() };
-    assert!(!folders.resolve(flags).unwrap().0.no_profile);
-    assert!(folders.resolve(Settings::default()).unwrap().0.no_profile);
+    assert!(!folders.resolve(flags).unwrap().0.search.no_profile);
+    assert!(folders.resolve(Settings::default()).unwrap().0.search.no_profile);
 }
 
 #[test]
@@ -111,13 +112,19 @@ fn every_kind_of_value_is_read() {
         timeout = '5s'
     ";
     let (settings, _) = resolved(text, "").unwrap();
-    assert_eq!(settings.target, Some("nvidia/triton".parse().unwrap()));
-    assert_eq!((settings.generator(), settings.analyst()), (Some("a/b"), None));
-    assert_eq!((settings.budget_usd, settings.budget_time), (Some(Usd(2.5)), Some(Span::from_secs(5400))));
-    assert_eq!((settings.timeout, settings.time_budget), (Span::from_secs(90), "500ms".parse().unwrap()));
-    assert_eq!(settings.require.len(), 2);
-    assert_eq!(settings.hook[0].timeout, Span::from_secs(30));
-    assert_eq!((settings.hook[1].on, settings.hook[1].timeout), (HookEvent::End, Span::from_secs(5)));
+    assert_eq!(settings.evaluation.target, Some("nvidia/triton".parse().unwrap()));
+    assert_eq!((settings.search.generator(), settings.search.analyst()), (Some("a/b"), None));
+    assert_eq!(
+        (settings.search.budget_usd, settings.search.budget_time),
+        (Some(Usd(2.5)), Some(Span::from_secs(5400)))
+    );
+    assert_eq!(
+        (settings.evaluation.timeout, settings.evaluation.time_budget),
+        (Span::from_secs(90), "500ms".parse().unwrap())
+    );
+    assert_eq!(settings.rules.require.len(), 2);
+    assert_eq!(settings.search.hook[0].timeout, Span::from_secs(30));
+    assert_eq!((settings.search.hook[1].on, settings.search.hook[1].timeout), (HookEvent::End, Span::from_secs(5)));
     // What is kept beside a run can be read again.
     let kept = toml::to_string(&settings).unwrap();
     assert_eq!(resolved(&kept, "").unwrap().0, settings);
@@ -161,11 +168,11 @@ fn the_file_of_init_says_nothing_as_it_is_and_the_defaults_without_its_comment_m
     let text = uncommented(before);
     assert_eq!(resolved(&text, "").unwrap().0, defaults());
     let keys: Vec<&str> = text.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key).collect();
-    assert_eq!(keys.len(), 16, "{keys:?}");
+    assert_eq!(keys.len(), 27, "{keys:?}");
     // The examples are no defaults, but they are valid.
     let all = uncommented(&template);
     let (with_examples, origins) = resolved(&all, "").unwrap();
-    assert!(with_examples.model.is_some() && with_examples.hook.len() == 1);
+    assert!(with_examples.search.model.is_some() && with_examples.search.hook.len() == 1);
     assert!(origins.iter().all(|origin| matches!(origin.layer, Layer::Project(_))), "{origins:?}");
 }
 
@@ -180,4 +187,39 @@ fn the_users_folder_is_found_as_other_programs_find_theirs() {
     assert!(found(&all[2..]).unwrap().starts_with("/c"));
     assert!(found(&[("XDG_CONFIG_HOME", "relative"), ("HOME", "/c")]).unwrap().starts_with("/c"));
     assert_eq!(found(&[]), None);
+}
+
+#[test]
+fn help_texts_name_the_defaults_that_hold() {
+    let command = Settings::augment_args(clap::Command::new("kforge"));
+    for (key, value) in Settings::defaults() {
+        let flag = command.get_arguments().find(|flag| flag.get_id() == key).unwrap();
+        let help = flag.get_help().unwrap().to_string();
+        let wanted = format!("[default: {}]", value.trim_matches('"'));
+        assert!(help.ends_with(&wanted), "{key}: {help}: {wanted}");
+    }
+}
+
+#[derive(clap::Parser)]
+struct Judging {
+    #[command(flatten)]
+    evaluation: EvaluationFlags,
+    #[command(flatten)]
+    rules: RuleFlags,
+}
+
+#[test]
+fn flags_of_a_group_are_a_layer_like_any_other() {
+    let flags = ["kforge", "--timeout", "2m", "--time-budget", "0.5", "--deterministic", "--ban", ".half()"];
+    let judging = <Judging as clap::Parser>::try_parse_from(flags).unwrap();
+    let folders =
+        folders("timeout = '5m'\ndeterministic = false\nmemory = 8\nban = ['torch.mm']\nown_operators = true", "");
+    let layer = judging.rules.within(judging.evaluation.within(Settings::default()));
+    let (settings, _) = folders.resolve(layer).unwrap();
+    let evaluation = settings.evaluation;
+    assert_eq!((evaluation.timeout, evaluation.time_budget), (Span::from_secs(120), "500ms".parse().unwrap()));
+    assert!(evaluation.deterministic && evaluation.own_operators && evaluation.memory == Positive(8.0));
+    assert_eq!(settings.rules.ban.len(), 2);
+    let seconds = <Judging as clap::Parser>::try_parse_from(["kforge", "--timeout", "120"]).unwrap();
+    assert_eq!(seconds.evaluation.timeout, Some(Span::from_secs(120)));
 }

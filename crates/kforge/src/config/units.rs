@@ -9,22 +9,24 @@ const MAX_USD: f64 = 1e6;
 
 /// A length of time, more than none.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 /// An amount of US dollars, more than none.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Usd(pub(crate) f64);
+pub struct Usd(pub f64);
 
 /// A finite number above zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Positive(pub(crate) f64);
+pub struct Positive(pub f64);
 
 /// How freely a model samples, 0 to 2.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Temperature(pub(crate) f64);
+pub struct Temperature(pub f64);
 
 impl Span {
-    pub(crate) const fn from_secs(seconds: u64) -> Self {
+    /// So many seconds.
+    #[must_use]
+    pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 }

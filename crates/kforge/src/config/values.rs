@@ -2,18 +2,19 @@
 
 use super::{file::suggestion, units::Span};
 use clap::ValueEnum;
+use kforge_types::SandboxLevel;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// How candidates follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Strategy {
+pub enum Strategy {
     /// One candidate after another, each from an earlier one (see base).
     Refine,
     /// One candidate.
     Single,
-    /// Several candidates that know nothing of one another.
+    /// Several independent candidates.
     Sample,
     /// Several candidates, then refining the best.
     SampleRefine,
@@ -24,7 +25,7 @@ pub(crate) enum Strategy {
 /// Which candidate the next one starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Base {
+pub enum Base {
     /// The fastest correct one.
     Best,
     /// The last one that has a reply, correct or not.
@@ -34,29 +35,62 @@ pub(crate) enum Base {
 /// Which baselines are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Baselines {
+pub enum Baselines {
+    /// All that compile within a minute.
     Auto,
+    /// All, whatever they cost.
     All,
+    /// Without max-autotune.
     Compile,
+    /// Without torch's compiler.
     Eager,
 }
 
 /// The lowest precision that a candidate may compute in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Precision {
+pub enum Precision {
+    /// fp32.
     Strict,
+    /// TF32 products, accumulated in fp32.
     Tf32,
+    /// bf16 products, accumulated in fp32.
     Mixed,
+}
+
+/// The least sandbox that candidates may run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sandbox {
+    /// Namespaces, file rules, system-call rules and limits.
+    Full,
+    /// All but namespaces.
+    Partial,
+    /// Whatever the machine allows.
+    None,
+}
+
+impl From<Sandbox> for SandboxLevel {
+    fn from(sandbox: Sandbox) -> Self {
+        match sandbox {
+            Sandbox::Full => Self::Full,
+            Sandbox::Partial => Self::Partial,
+            Sandbox::None => Self::None,
+        }
+    }
 }
 
 /// How much a model thinks before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Effort {
+pub enum Effort {
+    /// As little as the model offers.
     Minimal,
+    /// Less than usual.
     Low,
+    /// As usual.
     Medium,
+    /// More than usual.
     High,
 }
 
@@ -74,7 +108,7 @@ impl From<Effort> for kforge_models::Effort {
 /// The name of a source rule that there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct RuleName(String);
+pub struct RuleName(String);
 
 impl FromStr for RuleName {
     type Err = String;
@@ -111,20 +145,20 @@ impl fmt::Display for RuleName {
 /// A command of the user's that runs when something has happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Hook {
+pub struct Hook {
     /// When it runs.
-    pub(crate) on: HookEvent,
+    pub on: HookEvent,
     /// Program and arguments, without a shell.
-    pub(crate) command: Command,
+    pub command: Command,
     /// How long it may take.
     #[serde(default = "hook_timeout")]
-    pub(crate) timeout: Span,
+    pub timeout: Span,
 }
 
 /// What a hook waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum HookEvent {
+pub enum HookEvent {
     /// A candidate was judged and is correct.
     Evaluation,
     /// The run is over.
@@ -134,7 +168,7 @@ pub(crate) enum HookEvent {
 /// A program and its arguments; there is always a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
-pub(crate) struct Command(pub(crate) Vec<String>);
+pub struct Command(pub Vec<String>);
 
 impl TryFrom<Vec<String>> for Command {
     type Error = &'static str;

@@ -114,7 +114,7 @@ impl Driver<'_> {
     fn pause(&self, pause: Duration) {
         let minutes = pause.as_secs().div_ceil(60);
         self.progress
-            .note(&format!("a limit is reached; going on in {minutes} min (Ctrl-C and `kforge resume` is safe)"));
+            .note(&format!("a limit is reached; trying again in {minutes} min (Ctrl-C and `kforge resume` is safe)"));
         let end = Instant::now() + pause;
         let end = self.deadline().map_or(end, |deadline| deadline.min(end));
         while Instant::now() < end {

@@ -26,6 +26,8 @@ const MOST_MEASUREMENTS: usize = 64;
 pub(crate) struct Hook {
     pub(crate) on: When,
     pub(crate) command: Vec<String>,
+    /// The folder that it runs in.
+    pub(crate) folder: PathBuf,
     pub(crate) timeout: Duration,
 }
 
@@ -100,7 +102,7 @@ fn perform(hook: &Hook, input: &Input) -> Result<(Answer, String), String> {
     std::fs::write(&input.file, text).map_err(|error| format!("cannot write {}: {error}", input.file.display()))?;
     let (program, arguments) = hook.command.split_first().ok_or("the hook has no command")?;
     let mut command = Command::new(program);
-    command.args(arguments).arg(&input.file);
+    command.args(arguments).arg(&input.file).current_dir(&hook.folder);
     let output =
         kforge_exec::process::run_bounded(&mut command, hook.timeout, KEPT_BYTES).map_err(|e| e.to_string())?;
     if !output.status.success() {

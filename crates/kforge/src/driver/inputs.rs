@@ -19,6 +19,8 @@ use kforge_types::{Contract, DeviceInfo, Profile, Versions};
 pub(crate) struct Material {
     /// The user's own words about the task.
     pub(crate) words: String,
+    /// A kernel that the user has already.
+    pub(crate) start: Option<String>,
     pub(crate) contract: Contract,
     pub(crate) device: DeviceInfo,
     /// What kernels are compiled for.
@@ -26,6 +28,8 @@ pub(crate) struct Material {
     pub(crate) versions: Versions,
     /// Whether candidates are timed here.
     pub(crate) timed: bool,
+    /// Whether they are run here at all, or compiled and nothing more.
+    pub(crate) runs: bool,
     pub(crate) guard: kforge_guard::Settings,
 }
 
@@ -106,6 +110,7 @@ fn job(task: &Task, material: &Material, history: &History) -> Job {
         versions: judged.map_or_else(|| material.versions.clone(), |result| result.versions.clone()),
         problem: judged.map(|result| result.problem.clone()),
         timed: material.timed,
+        runs: material.runs,
         rules_off: material.guard.off.clone(),
         bans: material.guard.banned.iter().map(ToString::to_string).collect(),
         requires: material.guard.required.iter().map(ToString::to_string).collect(),

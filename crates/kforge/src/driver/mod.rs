@@ -7,7 +7,6 @@ pub(crate) mod ask;
 #[cfg(test)]
 mod bench;
 pub(crate) mod candidate;
-pub(crate) mod evaluator;
 pub(crate) mod hooks;
 pub(crate) mod inputs;
 #[cfg(test)]
@@ -16,11 +15,12 @@ pub(crate) mod scripted;
 mod tests;
 
 use crate::{
+    evaluator::{Candidate, Evaluator},
     prompt::Prompts,
     run::{
         artifacts::Artifacts,
         event::{Advice, Event, Line, Role, Start},
-        history::{Answer, History},
+        history::{Answer, History, START},
         journal::Journal,
     },
     search::{
@@ -28,7 +28,7 @@ use crate::{
         next::{Action, next},
     },
 };
-use evaluator::Evaluator;
+use anyhow::Context;
 use hooks::Hook;
 use kforge_exec::ProfileOptions;
 use kforge_models::Model;
@@ -69,7 +69,7 @@ pub(crate) struct Driver<'a> {
     pub(crate) prompts: &'a Prompts,
     pub(crate) material: &'a inputs::Material,
     pub(crate) hooks: &'a [Hook],
-    pub(crate) evaluator: &'a mut dyn Evaluator,
+    pub(crate) evaluator: &'a mut Evaluator,
     pub(crate) progress: &'a dyn Progress,
     pub(crate) journal: Journal,
     pub(crate) history: History,
@@ -114,6 +114,7 @@ impl Driver<'_> {
             Action::Ask { attempt, role, ordinal, repair } => self.ask(attempt, role, ordinal, repair),
             Action::Advise { attempt } => self.advise(attempt),
             Action::Judge { attempt } => self.judge(attempt),
+            Action::Duel { attempt, against } => self.duel(attempt, against),
             Action::Hook { attempt, hook } => self.hook(attempt, hook),
             Action::Confirm { attempt } => self.confirm(attempt),
             Action::Stop { reason, text } => self.record(Event::Stopped { reason, text }),
@@ -148,13 +149,19 @@ impl Driver<'_> {
         self.journal.append(event)
     }
 
+    /// The candidate of an attempt that was judged before.
+    fn candidate(&self, attempt: u32) -> Candidate {
+        let source = self.history.attempt(attempt).and_then(|found| found.source()).unwrap_or_default();
+        Candidate::admitted(format!("attempt {attempt}"), source)
+    }
+
     fn profile(&mut self, attempt: u32) -> anyhow::Result<()> {
         let found = self.history.attempt(attempt);
-        let source = found.and_then(|a| a.source()).unwrap_or_default().to_owned();
+        let candidate = self.candidate(attempt);
         let time_us = found.and_then(|a| a.result()?.candidate.as_ref().map(|timing| timing.median_us));
         let options = ProfileOptions { time_us, all_metrics: self.rules.ablation.all_metrics };
         let begun = Instant::now();
-        let profile = self.evaluator.profile(&source, options, self.progress).unwrap_or_else(|error| {
+        let profile = self.evaluator.profile(&candidate, options, self.progress).unwrap_or_else(|error| {
             self.progress.note(&format!("no profile: {error:#}"));
             let source =
                 ProfileSource { name: "profile".to_owned(), had: false, detail: format!("{error:#}"), seconds: 0.0 };
@@ -181,14 +188,29 @@ impl Driver<'_> {
         let begun = Instant::now();
         let answer = self.history.attempt(attempt).and_then(|a| a.last_call(Role::Generator));
         let mut judged = match answer.map(|call| &call.answer) {
-            Some(Answer::Reply(reply)) => {
-                candidate::judge(reply, attempt, self.task, self.material, self.evaluator, self.progress)?
+            _ if attempt == START => {
+                let source = self.material.start.as_deref().context("the kernel to start from is gone")?;
+                candidate::judge_given(source, self.evaluator, self.progress)?
             }
-            Some(Answer::Failed(failure)) => candidate::no_reply(failure, attempt, self.task, self.material),
+            Some(Answer::Reply(reply)) => candidate::judge(reply, attempt, self.evaluator, self.progress)?,
+            Some(Answer::Failed(failure)) => candidate::no_reply(failure, attempt, self.evaluator),
             Some(Answer::Waiting) | None => anyhow::bail!("attempt {attempt} has no reply to judge"),
         };
         judged.seconds = begun.elapsed().as_secs_f64();
         self.record(Event::Judged { attempt, judged: Box::new(judged) })
+    }
+
+    /// One that cannot be held decides nothing: then the earlier one stays.
+    fn duel(&mut self, attempt: u32, against: u32) -> anyhow::Result<()> {
+        self.progress.stage(&format!("comparing attempt {attempt} with attempt {against}, call by call"));
+        let begun = Instant::now();
+        let [first, second] = [attempt, against].map(|id| self.candidate(id));
+        let (outcome, note) = match self.evaluator.duel([&first, &second], self.progress) {
+            Ok(outcome) => (Some(outcome), String::new()),
+            Err(error) => (None, format!("{error:#}")),
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        self.record(Event::Duelled { attempt, against, outcome, note, seconds })
     }
 
     fn hook(&mut self, attempt: Option<u32>, number: usize) -> anyhow::Result<()> {
@@ -208,8 +230,8 @@ impl Driver<'_> {
     /// A winner must win again, with inputs drawn anew, in processes that know nothing of the first time.
     fn confirm(&mut self, attempt: u32) -> anyhow::Result<()> {
         self.progress.stage("judging the winner again in a fresh process");
-        let source = self.history.attempt(attempt).and_then(|a| a.source()).unwrap_or_default().to_owned();
-        match self.evaluator.confirm(&format!("attempt {attempt}"), &source, self.progress) {
+        let candidate = self.candidate(attempt);
+        match self.evaluator.confirm(&candidate, self.progress) {
             Ok(result) => self.record(Event::Confirmed { attempt, result: Box::new(result) }),
             Err(error) => self.record(Event::Unconfirmed { attempt, why: format!("{error:#}") }),
         }

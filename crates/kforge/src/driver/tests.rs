@@ -1,9 +1,16 @@
 //! Whole runs with a scripted model and evaluator: what a kill at any event costs, and what budgets hold.
 
+mod compiled;
+mod duels;
+mod recordings;
+mod start;
+
 use super::{
+    Task,
     ask::Params,
     hooks::{Hook, When},
-    scripted::{Doomed, Setup, go, prompts, reply, rules},
+    inputs::Material,
+    scripted::{Doomed, Setup, go, material, prompts, reply, rules},
 };
 use crate::{
     prompt::Prompts,
@@ -314,6 +321,15 @@ fn a_candidate_that_breaks_the_evaluator_costs_one_attempt() {
 }
 
 #[test]
+fn a_candidate_that_only_a_gpu_can_run_costs_one_attempt() {
+    let history = whole(&Rules { iterations: 2, ..rules() }, Story::new(&["needs a GPU for smid", "speedup 1.5"]));
+    let first = history.attempts[0].result().unwrap();
+    assert_eq!(first.kind, Some(kforge_types::Kind::Exception));
+    assert!(first.reason.contains("cannot run `smid`"), "{}", first.reason);
+    assert_eq!(history.best().unwrap().id, 2);
+}
+
+#[test]
 fn a_cap_on_the_last_attempt_holds_and_can_be_raised() {
     let prompts = prompts();
     let folder = tempfile::tempdir().unwrap();
@@ -377,6 +393,7 @@ fn an_attempt_whose_script_failed_does_not_win_by_another_measure() {
     let hooks = [Hook {
         on: When::Evaluation,
         command: vec!["sh".to_owned(), "-c".to_owned(), format!("{script} #")],
+        folder: ".".into(),
         timeout: Duration::from_secs(5),
     }];
     let rules = Rules { iterations: 2, hooks_after_evaluation: 1, ..rules() };
@@ -459,6 +476,7 @@ fn hooks_measure_score_fail_and_hang_without_harm() {
     let hook = |script: &str| Hook {
         on: When::Evaluation,
         command: vec!["sh".to_owned(), "-c".to_owned(), format!("{script} #")],
+        folder: ".".into(),
         timeout: Duration::from_millis(300),
     };
     let hooks = [
@@ -496,4 +514,12 @@ fn files_tell_the_run_without_kforge() {
     assert!(folder.path().join("sums/best/standalone.py").exists());
     let answered = history.attempts.iter().flat_map(|a| &a.calls).all(|call| matches!(call.answer, Answer::Reply(_)));
     assert!(answered);
+}
+
+#[test]
+fn where_no_speedup_is_given_the_clocks_inside_rank() {
+    let lines = ["speedup 1.2\n# withheld", "speedup 1.6\n# withheld", "speedup 1.4\n# withheld"];
+    let history = whole(&Rules { iterations: 3, ..rules() }, Story::new(&lines));
+    let best = history.best().unwrap();
+    assert_eq!((best.id, best.result().unwrap().speedup), (2, None));
 }

@@ -1,9 +1,12 @@
 //! One connection to a worker: a process of the system's ssh, and a thread that reads what comes.
 
 use super::bootstrap;
-use crate::job::{
-    Content, VERSION,
-    frame::{self, Message},
+use crate::{
+    environment,
+    job::{
+        Content, VERSION,
+        frame::{self, Message},
+    },
 };
 use anyhow::{Context, bail};
 use std::{
@@ -110,8 +113,7 @@ fn listen(mut output: impl Read + Send + 'static) -> mpsc::Receiver<Event> {
 
 /// `ssh`, or what `KFORGE_SSH` says: a program and its arguments, set apart by blanks.
 fn ssh() -> Command {
-    let named =
-        std::env::var_os("KFORGE_SSH").filter(|value| !value.is_empty()).unwrap_or_else(|| OsString::from("ssh"));
+    let named = environment::SSH.value().unwrap_or_else(|| OsString::from(environment::SSH.default));
     let text = named.to_string_lossy().into_owned();
     let mut words = text.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("ssh"));

@@ -1,16 +1,18 @@
-//! An evaluator that asks others.
+//! Others evaluate.
 
-use super::Transport;
+use super::{Executor, GaveUp, Ticket, Transport};
 use crate::{
-    driver::evaluator::{Evaluator, GaveUp},
     job::{Failure, JobOptions, JobResult, Kind, Outcome, Packed, Problem, exchange::Submitted},
+    text::file_name,
     usage::Usage,
 };
 use anyhow::bail;
-use kforge_exec::{Observer, ProfileOptions};
-use kforge_types::{EvalResult, Profile};
+use kforge_exec::{Contender, Observer, ProfileOptions};
+use kforge_types::{Duel, DuelOutcome, EvalResult, Profile};
+use std::path::Path;
 
-pub(crate) struct RemoteEvaluator {
+/// Has one problem's candidates judged by a worker.
+pub(crate) struct Remote {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) problem: Problem,
     /// The problem's file as results name it.
@@ -20,21 +22,10 @@ pub(crate) struct RemoteEvaluator {
     pub(crate) tag: String,
 }
 
-impl RemoteEvaluator {
-    /// The job of judging a candidate, on its way.
-    pub(crate) fn submit(
-        &mut self,
-        name: &str,
-        source: &str,
-        observer: &dyn Observer,
-    ) -> anyhow::Result<(String, Submitted)> {
-        let packed = self.job(Kind::Eval, name, source);
-        let submitted = self.transport.submit(&packed, observer)?;
-        Ok((packed.job.id, submitted))
-    }
-
+impl Remote {
+    /// Its name is the same wherever the command is run from, and so is its id.
     fn job(&self, kind: Kind, name: &str, source: &str) -> Packed {
-        self.problem.job(kind, name, source, &self.tag, &self.options)
+        self.problem.job(kind, &file_name(Path::new(name)), source, &self.tag, &self.options)
     }
 
     fn ask(&mut self, packed: &Packed, observer: &dyn Observer) -> anyhow::Result<JobResult> {
@@ -62,17 +53,23 @@ fn failure(answer: JobResult) -> anyhow::Error {
         Outcome::Failed { class: Failure::Input, text } => Usage(format!("{text} (said by worker {worker})")).into(),
         Outcome::Failed { class: Failure::GaveUp, text } => GaveUp(format!("{text} (said by worker {worker})")).into(),
         Outcome::Failed { class: Failure::Machinery, text } => anyhow::anyhow!(
-            "worker {worker} failed on job {}: {text}; mend that there and run the same command again",
+            "worker {worker} failed on job {}: {text}; fix that there and run the same command again",
             answer.job
         ),
         Outcome::Refused { text, .. } => anyhow::anyhow!("worker {worker} refuses job {}: {text}", answer.job),
-        Outcome::Judged { .. } | Outcome::Profiled { .. } => {
+        Outcome::Judged { .. } | Outcome::Profiled { .. } | Outcome::Duelled { .. } => {
             anyhow::anyhow!("worker {worker} answered job {} with something else: look at that worker", answer.job)
         }
     }
 }
 
-impl Evaluator for RemoteEvaluator {
+impl Executor for Remote {
+    fn submit(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<Option<Ticket>> {
+        let packed = self.job(Kind::Eval, name, source);
+        let submitted = self.transport.submit(&packed, observer)?;
+        Ok(Some(Ticket { job: packed.job.id, answered: submitted == Submitted::Answered }))
+    }
+
     fn judge(&mut self, name: &str, source: &str, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
         self.judged(Kind::Eval, name, source, observer)
     }
@@ -82,6 +79,19 @@ impl Evaluator for RemoteEvaluator {
         let answer = self.ask(&self.job(kind, "candidate", source), observer)?;
         match answer.outcome {
             Outcome::Profiled { profile } => Ok(*profile),
+            _ => Err(failure(answer)),
+        }
+    }
+
+    fn duel(&mut self, contenders: [Contender<'_>; 2], observer: &dyn Observer) -> anyhow::Result<DuelOutcome> {
+        let packed = self.problem.duel(contenders, &self.tag, &self.options);
+        let answer = self.ask(&packed, observer)?;
+        match answer.outcome {
+            Outcome::Duelled { outcome: DuelOutcome::Fought(duel) } => {
+                let names = contenders.map(|one| one.name.to_owned());
+                Ok(DuelOutcome::Fought(Duel { names, ..duel }))
+            }
+            Outcome::Duelled { outcome } => Ok(outcome),
             _ => Err(failure(answer)),
         }
     }

@@ -93,8 +93,9 @@ impl Exchange {
         if matches!(self.place(id), Place::Pending | Place::Claimed(_)) {
             return Ok(Submitted::Waiting);
         }
-        let put = put_folder(&self.root, &self.pending(id), &packed.contents()?)
-            .with_context(|| format!("cannot put a job into {}: make room or mend its rights", self.root.display()))?;
+        let put = put_folder(&self.root, &self.pending(id), &packed.contents()?).with_context(|| {
+            format!("cannot put a job into {}: make room or fix its permissions", self.root.display())
+        })?;
         Ok(if put { Submitted::New } else { Submitted::Waiting })
     }
 

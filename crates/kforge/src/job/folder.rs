@@ -1,7 +1,7 @@
 //! A job as a folder: written with `job.json` last, read only where every hash agrees.
 
 use super::{
-    AUX, CANDIDATE, Content, FileEntry, Job, PROBLEM, VERSION, Work,
+    AUX, CANDIDATE, Content, FileEntry, Job, Kind, OTHER, PROBLEM, VERSION, Work,
     disk::{self, MOST_FILE, MOST_FILES, MOST_TOTAL, is_name, is_path, read_below},
 };
 use serde_json::Value;
@@ -127,7 +127,7 @@ fn parse(bytes: &[u8]) -> Result<Job, Unfit> {
 
 fn check(job: &Job) -> Result<(), String> {
     let paths: Vec<&str> = job.files.iter().map(|file| file.path.as_str()).collect();
-    let known = |path: &&str| [PROBLEM, CANDIDATE].contains(path) || (path.starts_with(AUX) && is_path(path));
+    let known = |path: &&str| [PROBLEM, CANDIDATE, OTHER].contains(path) || (path.starts_with(AUX) && is_path(path));
     if let Some(wrong) = paths.iter().find(|path| !known(path)) {
         return Err(format!("there must be no file {wrong:?}"));
     }
@@ -136,6 +136,9 @@ fn check(job: &Job) -> Result<(), String> {
     }
     if ![PROBLEM, CANDIDATE].iter().all(|path| paths.contains(path)) {
         return Err(format!("{PROBLEM} and {CANDIDATE} must be listed"));
+    }
+    if paths.contains(&OTHER) != (job.work.kind == Kind::Duel) {
+        return Err(format!("{OTHER} is for comparisons, and only for them"));
     }
     // What is listed is bounded one by one first, so that the sum cannot overflow.
     if paths.len() > MOST_FILES || job.files.iter().any(|file| file.bytes > MOST_FILE) {

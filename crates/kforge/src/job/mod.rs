@@ -18,6 +18,7 @@ pub(crate) mod tests;
 
 pub(crate) use disk::Content;
 pub(crate) use folder::{Packed, Unfit};
+pub use options::Purpose;
 pub(crate) use options::{Here, JobOptions, place};
 pub(crate) use pack::Problem;
 pub(crate) use result::{Failure, JobResult, Outcome};
@@ -26,10 +27,12 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
 /// Version of the form of jobs and answers. A worker executes exactly this one.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 pub(crate) const PROBLEM: &str = "problem.py";
 pub(crate) const CANDIDATE: &str = "candidate.py";
+/// Of a duel, who the candidate meets.
+pub(crate) const OTHER: &str = "other.py";
 pub(crate) const AUX: &str = "aux/";
 
 /// What `job.json` says.
@@ -70,6 +73,8 @@ pub(crate) enum Kind {
     Eval,
     /// Judge it with new secret inputs in fresh processes.
     Confirm,
+    /// Interleave it with another one.
+    Duel,
     /// Say where its time goes.
     Profile {
         time_us: Option<f64>,
@@ -83,6 +88,7 @@ impl Kind {
         match self {
             Self::Eval => "eval",
             Self::Confirm => "confirm",
+            Self::Duel => "duel",
             Self::Profile { .. } => "profile",
         }
     }
@@ -92,7 +98,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileEntry {
-    /// `problem.py`, `candidate.py` or below `aux/`.
+    /// `problem.py`, `candidate.py`, `other.py` or below `aux/`.
     pub(crate) path: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
@@ -121,7 +127,8 @@ impl Job {
 
     /// Jobs of one group share a session: problem, its modules and all options are the same.
     pub(crate) fn group(&self) -> String {
-        let shared: Vec<&FileEntry> = self.files.iter().filter(|file| file.path != CANDIDATE).collect();
+        let shared: Vec<&FileEntry> =
+            self.files.iter().filter(|file| ![CANDIDATE, OTHER].contains(&file.path.as_str())).collect();
         let parts = [
             serde_json::to_string(&shared).unwrap_or_default(),
             self.work.problem_name.clone(),

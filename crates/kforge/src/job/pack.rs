@@ -1,11 +1,12 @@
 //! From a problem on this machine to jobs about it.
 
 use super::{
-    AUX, CANDIDATE, Content, JobOptions, Kind, PROBLEM, Packed, Work,
+    AUX, CANDIDATE, Content, JobOptions, Kind, OTHER, PROBLEM, Packed, Work,
     disk::{MOST_FILE, is_name},
     imports::Beside,
 };
 use crate::usage::Usage;
+use kforge_exec::Contender;
 use std::path::{Path, PathBuf};
 
 /// A problem with everything beside it that it needs.
@@ -51,5 +52,13 @@ impl Problem {
         };
         let own = [Content::new(PROBLEM, self.source.as_str()), Content::new(CANDIDATE, candidate)];
         Packed::new(work, own.into_iter().chain(self.aux.iter().cloned()).collect())
+    }
+
+    /// The job of interleaving two candidates.
+    pub(crate) fn duel(&self, contenders: [Contender<'_>; 2], tag: &str, options: &JobOptions) -> Packed {
+        let [first, second] = contenders;
+        let packed = self.job(Kind::Duel, first.name, first.source, tag, options);
+        let other = Content::new(OTHER, second.source);
+        Packed::new(packed.job.work, packed.files.into_iter().chain([other]).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! The answer to a job.
 
 use super::VERSION;
-use kforge_types::{EvalResult, Profile};
+use kforge_types::{DuelOutcome, EvalResult, Profile};
 use serde::{Deserialize, Serialize};
 
 /// Stages of an evaluation in which the device works.
@@ -30,6 +30,9 @@ pub(crate) enum Outcome {
     },
     Profiled {
         profile: Box<Profile>,
+    },
+    Duelled {
+        outcome: DuelOutcome,
     },
     /// The machinery failed, not the candidate.
     Failed {
@@ -70,7 +73,7 @@ impl JobResult {
 
     /// Whether asking again would give nothing new. Anything else may be mended where the worker is.
     pub(crate) fn is_final(&self) -> bool {
-        matches!(self.outcome, Outcome::Judged { .. } | Outcome::Profiled { .. })
+        matches!(self.outcome, Outcome::Judged { .. } | Outcome::Profiled { .. } | Outcome::Duelled { .. })
     }
 
     /// Seconds of stages in which the device works; those of a profile are not told apart and count as none.
@@ -85,11 +88,12 @@ impl JobResult {
     pub(crate) fn summary(&self) -> String {
         match &self.outcome {
             Outcome::Judged { result } => {
-                let state = serde_json::to_value(result.state).ok();
-                let state = state.as_ref().and_then(|state| state.as_str()).unwrap_or("?").replace('_', " ");
-                result.speedup.map_or(state.clone(), |speedup| format!("{state}, {speedup:.2}x"))
+                let state = result.state.label();
+                result.speedup.map_or(state.to_owned(), |speedup| format!("{state}, {speedup:.2}x"))
             }
             Outcome::Profiled { profile } => format!("profiled, {} findings", profile.findings.len()),
+            Outcome::Duelled { outcome: DuelOutcome::Fought(duel) } => format!("compared, {:.3}x", duel.ratio),
+            Outcome::Duelled { outcome: DuelOutcome::Unfit { reason, .. } } => format!("not compared: {reason}"),
             Outcome::Failed { text, .. } => format!("failed: {text}"),
             Outcome::Refused { text, .. } => format!("refused: {text}"),
         }

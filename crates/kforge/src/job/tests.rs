@@ -21,12 +21,14 @@ pub(crate) fn options() -> JobOptions {
         arch: None,
         contract: Contract::default(),
         baselines: Baselines::Eager,
+        incumbents: Vec::new(),
         threads: None,
         timeout_s: 10.0,
         problem_timeout_s: 10.0,
         time_budget_s: 0.1,
         fresh: false,
         kept_baselines: true,
+        redraws: 0,
         no_timing: true,
         require_idle: false,
         require_sandbox: SandboxLevel::None,
@@ -192,8 +194,8 @@ fn another_form_is_refused_by_name() {
         panic!("not refused")
     };
     assert_eq!((found, knows), (Some(7), VERSION));
-    assert!(text.contains("form 7") && text.contains("form 1") && text.contains("same version"), "{text}");
-    for (number, head) in ["{}", "[]", r#"{"version": 1}"#, r#"{"version": "1"}"#].iter().enumerate() {
+    assert!(text.contains("form 7") && text.contains("form 2") && text.contains("same version"), "{text}");
+    for (number, head) in ["{}", "[]", r#"{"version": 2}"#, r#"{"version": "2"}"#].iter().enumerate() {
         let result = refuse(&format!("odd-{number}"), head);
         assert!(matches!(result.outcome, Outcome::Refused { .. }) && !result.is_final(), "{head}");
     }
@@ -281,7 +283,7 @@ fn hostile_answers_are_none_or_an_error() {
     fs::rename(place.join("out/result.json"), &outside).unwrap();
     std::os::unix::fs::symlink(&outside, place.join("out/result.json")).unwrap();
     assert!(exchange.answer(id).unwrap().is_none());
-    fs::write(place.join("done.json"), r#"{"version": 2}"#).unwrap();
+    fs::write(place.join("done.json"), r#"{"version": 3}"#).unwrap();
     assert!(exchange.answer(id).unwrap_err().to_string().contains("same version"));
     // It is told once; then there is room for a better one.
     assert!(exchange.told(id).is_err());

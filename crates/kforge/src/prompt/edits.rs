@@ -5,7 +5,11 @@
 
 use super::PromptError;
 use kforge_types::Target;
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// Iterations, from 1, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +164,17 @@ pub(crate) struct EditPlan {
 }
 
 impl EditPlan {
+    /// The same with every path where `place` puts it.
+    pub(crate) fn placed(self, place: &dyn Fn(&Path) -> PathBuf) -> Self {
+        let ranged = |one: Ranged| Ranged { path: place(&one.path), ..one };
+        Self {
+            overrides: self.overrides.into_iter().map(|(slot, file)| (slot, ranged(file))).collect(),
+            appends: self.appends.into_iter().map(|(role, file)| (role, ranged(file))).collect(),
+            aux: self.aux.into_iter().map(ranged).collect(),
+            reference: self.reference.map(|(target, path)| (target, place(&path))),
+        }
+    }
+
     pub(crate) fn parse(specs: &EditSpecs) -> Result<Self, PromptError> {
         Ok(Self {
             overrides: specs.overrides.iter().map(|spec| parse_override(spec)).collect::<Result<_, _>>()?,

@@ -24,6 +24,8 @@ pub(crate) struct Job {
     pub(crate) problem: Option<ProblemReport>,
     /// Whether candidates are timed on this machine, or only verified.
     pub(crate) timed: bool,
+    /// Whether candidates are run on this machine at all, or compiled and nothing more.
+    pub(crate) runs: bool,
     /// Source rules that the user switched off.
     pub(crate) rules_off: Vec<String>,
     /// Patterns that the user forbids.
@@ -48,7 +50,7 @@ pub(crate) struct GeneratorInput {
 pub(crate) enum GeneratorPass {
     /// Functional pass, nothing written yet.
     First,
-    /// Functional pass, after a candidate that is not correct.
+    /// Functional pass, after a candidate that is not correct, or that nothing could run.
     Repair(Repair),
     /// Optimisation pass, from the best candidate so far.
     Optimise(Box<Optimise>),
@@ -121,7 +123,7 @@ pub(crate) struct AnalystInput {
 /// What the analyst is asked for.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) enum AnalystPass {
-    /// Why is this candidate not correct?
+    /// Why is this candidate not correct, or would not be, where it was only compiled?
     Correction(Failure),
     /// What is the one next step for this correct candidate? It is the one that was profiled.
     Optimisation(Box<Profiled>),

@@ -39,7 +39,7 @@ pub(crate) enum PromptError {
     #[error("{0}")]
     File(String),
     /// A template that cannot be read or filled.
-    #[error("the template {name} fails: {message}; mend it or leave it out")]
+    #[error("the template {name} fails: {message}; fix it or leave it out")]
     Template {
         /// Which one: an embedded name or the user's file.
         name: String,

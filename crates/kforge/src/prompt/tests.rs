@@ -1,5 +1,6 @@
 //! Every role and pass for every target, rendered from fixtures into snapshots.
 
+mod compiled;
 mod job;
 
 use super::{edits::Range, files::*, *};
@@ -33,6 +34,7 @@ fn job(target: &str) -> Job {
             ..ProblemReport::default()
         }),
         timed: target == "cpu/cpp",
+        runs: !matches!(target, "nvidia/cuda" | "nvidia/cute"),
         rules_off: Vec::new(),
         bans: Vec::new(),
         requires: Vec::new(),
@@ -53,6 +55,8 @@ fn result(verdict: &Verdict) -> EvalResult {
         reason: verdict.reason.clone(),
         speedup: None,
         speedup_ci: None,
+        estimate: None,
+        by_distribution: Vec::new(),
         baseline: None,
         baselines: Vec::new(),
         candidate: None,
@@ -82,10 +86,18 @@ fn measured() -> EvalResult {
         compile_s: None,
         note: note.to_owned(),
     };
+    let ratio = |name: &str, speedup: f64| DistributionRatio {
+        name: name.to_owned(),
+        speedup,
+        interval: Interval { low: speedup - 0.12, high: speedup + 0.12 },
+        n: 68,
+    };
     EvalResult {
         evidence: Evidence::Measured,
         speedup: Some(1.534_56),
         speedup_ci: Some(Interval { low: 1.41, high: 1.66 }),
+        estimate: None,
+        by_distribution: vec![ratio("own", 1.534_56), ratio("zeros", 1.602)],
         baseline: Some(BaselineRef { name: "compile".to_owned(), median_us: 1240.12, call_median_us: None }),
         baselines: vec![
             baseline("eager", Some(3400.4), ""),
@@ -96,11 +108,12 @@ fn measured() -> EvalResult {
             median_us: 808.123,
             p20: 790.0,
             p80: 850.5,
-            n: 34,
-            clock: "inside".to_owned(),
-            outside_median_us: 810.0,
+            n: 68,
+            clock: "outside".to_owned(),
+            row_calls: 2,
+            inside_median_us: 810.0,
+            resolution_us: 5.0,
             warm_median_us: Some(601.5),
-            unseen_median_us: Some(812.0),
             call_median_us: None,
             launching_median_us: None,
             graph_median_us: None,
@@ -351,6 +364,8 @@ fn the_contract_is_put_into_words() {
         shapes: vec![BTreeMap::from([("batch".to_owned(), 3)])],
         deterministic: Some(true),
         operators: Some(Operators::Own),
+        fixed: vec![FixedInput::Name("mask".to_owned())],
+        data_dependent: Some(true),
     };
     input.job.rules_off = vec!["fast_math".to_owned()];
     input.job.bans = vec!["torch.matmul()".to_owned()];

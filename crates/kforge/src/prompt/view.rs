@@ -17,6 +17,7 @@ use serde::Serialize;
 
 /// What every prompt has.
 #[derive(Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a condition in a template")]
 pub(super) struct JobView {
     problem_file: String,
     problem_source: String,
@@ -34,7 +35,12 @@ pub(super) struct JobView {
     compiler: String,
     distributions: Vec<String>,
     problem_notes: Vec<String>,
+    /// Inputs and buffers that the reference writes.
+    writes: Vec<String>,
+    /// Nothing has been judged yet, so nobody knows.
+    writes_unknown: bool,
     timed: bool,
+    runs: bool,
     rules: Vec<RuleView>,
     bans: Vec<String>,
     requires: Vec<String>,
@@ -51,6 +57,9 @@ struct ContractView {
     shapes: Vec<String>,
     deterministic: bool,
     own: bool,
+    /// Inputs by name, or by number.
+    fixed: Vec<String>,
+    data_dependent: bool,
     /// The problem has a contract of its own, which has not been read yet.
     unread: bool,
 }
@@ -93,7 +102,10 @@ impl JobView {
             compiler: line(&job.versions.compiler),
             distributions: lines(&report.distributions),
             problem_notes: lines(&report.notes),
+            writes: lines(&report.writes),
+            writes_unknown: job.problem.is_none(),
             timed: job.timed,
+            runs: job.runs,
             rules: rules
                 .map(|rule| RuleView {
                     name: rule.name,
@@ -125,7 +137,16 @@ fn contract(job: &Job) -> ContractView {
         shapes: contract.shapes.iter().take(caps::NOTES).map(|sizes| one_line(&shape(sizes), caps::LINE)).collect(),
         deterministic: contract.deterministic == Some(true),
         own: contract.operators == Some(kforge_types::Operators::Own),
+        fixed: contract.fixed.iter().take(caps::NOTES).map(fixed).collect(),
+        data_dependent: contract.data_dependent == Some(true),
         unread: job.problem.is_none() && job.problem_source.contains("KFORGE"),
+    }
+}
+
+fn fixed(input: &kforge_types::FixedInput) -> String {
+    match input {
+        kforge_types::FixedInput::Name(name) => format!("`{}`", one_line(name, caps::LINE)),
+        kforge_types::FixedInput::Number(number) => format!("input {number}"),
     }
 }
 
@@ -159,11 +180,13 @@ fn compute_capability(arch: &str) -> u32 {
     number.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse().unwrap_or(0)
 }
 
-/// A candidate that is not correct.
+/// A candidate that is not correct, or not known to be.
 #[derive(Default, Serialize)]
 pub(super) struct FailureView {
     candidate: Option<String>,
     reply: Option<String>,
+    /// It was compiled and never run, so there is a state, but no defect that anybody saw.
+    compiled: bool,
     state: &'static str,
     kind: String,
     reason: String,
@@ -202,6 +225,7 @@ impl FailureView {
         Self {
             candidate: Some(tame(candidate, caps::CANDIDATE)),
             reply: None,
+            compiled: result.state == State::Compiled,
             state: result.state.label(),
             kind: result.kind.map(Kind::name).unwrap_or_default(),
             check: failed.map(|check| CheckView {
@@ -249,14 +273,29 @@ pub(super) struct MeasurementView {
     p20: f64,
     p80: f64,
     n: usize,
+    row_calls: usize,
     warm_us: Option<f64>,
     framework_percent: Option<f64>,
     speedup: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
+    /// The speedup is the lower end of its interval.
+    least: bool,
+    /// Why there is none.
+    withheld: String,
+    /// Where there are several.
+    by_distribution: Vec<RatioView>,
     provisional: bool,
     baselines: Vec<BaselineView>,
     notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RatioView {
+    name: String,
+    speedup: f64,
+    low: f64,
+    high: f64,
 }
 
 #[derive(Serialize)]
@@ -280,6 +319,13 @@ impl MeasurementView {
                 note: one_line(&known.note, caps::LINE),
             }
         };
+        let several = result.by_distribution.len() > 1;
+        let ratio = |one: &kforge_types::DistributionRatio| RatioView {
+            name: one_line(&one.name, 80),
+            speedup: one.speedup,
+            low: one.interval.low,
+            high: one.interval.high,
+        };
         // Checks that failed without rejecting, and soft findings: what a reader of the result would see too.
         let flagged = result.checks.iter().filter(|check| !check.passed);
         let flagged = flagged.map(|check| format!("check {}: {}", check.name, check.detail));
@@ -290,11 +336,19 @@ impl MeasurementView {
             p20: timing.map_or(0.0, |timing| timing.p20),
             p80: timing.map_or(0.0, |timing| timing.p80),
             n: timing.map_or(0, |timing| timing.n),
+            row_calls: timing.map_or(0, |timing| timing.row_calls),
             warm_us: timing.and_then(|timing| timing.warm_median_us),
             framework_percent: timing.and_then(|timing| timing.framework_share).map(|share| 100.0 * share),
             speedup: result.speedup,
             low: result.speedup_ci.map(|interval| interval.low),
             high: result.speedup_ci.map(|interval| interval.high),
+            least: result.is_least(),
+            withheld: result.withheld().map(|why| one_line(why, caps::LINE)).unwrap_or_default(),
+            by_distribution: if several {
+                result.by_distribution.iter().take(caps::NOTES).map(ratio).collect()
+            } else {
+                Vec::new()
+            },
             provisional: result.provisional,
             baselines: result.baselines.iter().map(baseline).collect(),
             notes: flagged.chain(soft).take(caps::NOTES).map(|note| one_line(&note, caps::LINE)).collect(),
@@ -390,6 +444,8 @@ fn attempt(attempt: &Attempt) -> String {
         (Some(state), _) => state.label().to_owned(),
     };
     let reason = match attempt.reason.trim() {
+        // Of one that was never run the state says all there is.
+        _ if attempt.state == Some(State::Compiled) => String::new(),
         "" => String::new(),
         reason => format!(": {}", one_line(reason, 160)),
     };

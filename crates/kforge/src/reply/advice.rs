@@ -18,7 +18,7 @@ const METRIC: usize = 120;
 /// Places where an object could begin that are tried.
 const MOST_STARTS: usize = 10_000;
 
-/// Why a candidate is not correct, and the smallest change that would mend it.
+/// Why a candidate is not correct, and the smallest change that would fix it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Correction {
     /// The one defect that makes this candidate fail, with its place in the source.

@@ -28,6 +28,7 @@ impl Seconds {
         if let Some(profile) = &attempt.profile {
             seconds.profile += profile.sources.iter().map(|source| source.seconds).sum::<f64>();
         }
+        seconds.time += attempt.duel.as_ref().map_or(0.0, |met| met.seconds);
         seconds.hooks += attempt.hooks.iter().map(|hook| hook.seconds).sum::<f64>();
         seconds
     }

@@ -88,6 +88,12 @@ impl Artifacts {
                     Ok(())
                 }
             }
+            Event::Duelled { attempt, outcome, .. } => {
+                if let Some(outcome) = outcome {
+                    json(&self.attempt_folder(*attempt).join("duel.json"), outcome)?;
+                }
+                history.best().map_or(Ok(()), |best| self.best(history, best.id))
+            }
             _ => Ok(()),
         }
     }
@@ -111,7 +117,17 @@ impl Artifacts {
         let source = history.attempt(best).and_then(|attempt| attempt.source()).unwrap_or_default();
         let headline =
             format!("Made by kforge {}; attempt {best} of {}", env!("CARGO_PKG_VERSION"), self.run.display());
-        write(&self.best_folder().join("standalone.py"), &super::export::standalone(source, &headline))
+        write(&self.best_folder().join("standalone.py"), &super::export::standalone(source, &headline))?;
+        let framework = self.best_folder().join("pytorch.py");
+        let Some((name, result)) = history.framework_wins() else {
+            let _ = std::fs::remove_file(framework);
+            return Ok(());
+        };
+        let problem = std::fs::read_to_string(self.run.join("problem.py")).unwrap_or_default();
+        let mul = serde_json::to_value(result.contract.mul).unwrap_or_default();
+        let headline = format!("What PyTorch itself does best, {name}: no kernel of {} beat it", self.run.display());
+        let mul = mul.as_str().unwrap_or("fp32");
+        write(&framework, &super::export::framework(&problem, name, mul, &headline))
     }
 }
 

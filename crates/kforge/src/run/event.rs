@@ -1,7 +1,7 @@
 //! The events of a run. The journal is a list of them, and the truth; what they do not say has not happened.
 
 use kforge_models::{Reply, Usage};
-use kforge_types::{EvalResult, Profile};
+use kforge_types::{DuelOutcome, EvalResult, Profile};
 use serde::{Deserialize, Serialize};
 
 /// Version of the form below. Fields are only ever added within a version.
@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Advised { attempt: u32, advice: Option<Advice>, note: String },
     /// A candidate has its verdict, or there is none to judge, which is a verdict too.
     Judged { attempt: u32, judged: Box<Judged> },
+    /// A candidate met the best so far, interleaved in one evaluation; nothing where that could not be done.
+    Duelled { attempt: u32, against: u32, outcome: Option<DuelOutcome>, note: String, seconds: f64 },
     /// A user's script ran.
     Hooked { attempt: Option<u32>, hook: usize, report: HookReport },
     /// The winner was judged once more, with new secret inputs in a fresh process.
@@ -68,6 +70,7 @@ impl Event {
             | Self::CallFailed { attempt, .. }
             | Self::Advised { attempt, .. }
             | Self::Judged { attempt, .. }
+            | Self::Duelled { attempt, .. }
             | Self::Confirmed { attempt, .. }
             | Self::Unconfirmed { attempt, .. } => Some(*attempt),
             Self::Hooked { attempt, .. } => *attempt,

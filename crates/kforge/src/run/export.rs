@@ -38,9 +38,59 @@ pub(crate) fn standalone(candidate: &str, headline: &str) -> String {
     )
 }
 
+/// The reference as PyTorch itself runs it best: the problem, the switches, and a module that uses them.
+pub(crate) fn framework(problem: &str, baseline: &str, mul: &str, headline: &str) -> String {
+    let (how, switches) = baseline.split_once('+').unwrap_or((baseline, ""));
+    let options: Vec<String> =
+        switches.split('+').filter(|one| !one.is_empty()).map(|one| format!("{one:?}")).collect();
+    let made = format!(
+        "prepared(_inner, [{}], list(arguments), NARROW.get({mul:?}, torch.bfloat16), dtypes)",
+        options.join(", ")
+    );
+    let fast = if how == "eager" { made } else { format!("torch.compile({made}, mode=MODES[{how:?}])") };
+    let ways = without_future(kforge_exec::framework_ways_source());
+    format!(
+        "# {headline}\n\
+         from __future__ import annotations\n\n\
+         {}\n\n\n\
+         # How PyTorch is switched for it.\n\
+         {ways}\n\n\
+         class NewModel(Model):\n    \
+             \"\"\"In place of Model: made ready at its first call, for inputs of that shape.\"\"\"\n\n    \
+             def forward(self, *arguments):\n        \
+                 if \"_fast\" not in self.__dict__:\n            \
+                     _inner = Model.__new__(Model)\n            \
+                     _inner.__dict__ = {{k: v for k, v in self.__dict__.items()}}\n            \
+                     outputs = []\n            \
+                     with torch.inference_mode():\n                \
+                         tree_map_only(torch.Tensor, outputs.append, _inner(*arguments))\n            \
+                     dtypes = [tensor.dtype for tensor in outputs]\n            \
+                     self.__dict__[\"_fast\"] = {fast}\n        \
+                 return self._fast(*arguments)\n",
+        without_future(problem)
+    )
+}
+
+fn without_future(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("from __future__ import")).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::standalone;
+    use super::{framework, standalone};
+
+    #[test]
+    fn the_frameworks_best_is_the_problem_with_its_switches() {
+        let problem = "from __future__ import annotations\nimport torch\n\n\nclass Model(torch.nn.Module): pass\n";
+        let text = framework(problem, "max-autotune+cast-weights+channels_last", "bf16", "x");
+        assert!(text.starts_with("# x\nfrom __future__ import annotations\n\nimport torch\n"), "{text}");
+        assert_eq!(text.matches("from __future__").count(), 1);
+        let made = "torch.compile(prepared(_inner, [\"cast-weights\", \"channels_last\"], list(arguments), \
+                    NARROW.get(\"bf16\", torch.bfloat16), dtypes), mode=MODES[\"max-autotune\"])";
+        assert!(text.contains(made) && text.contains("class InItsWay") && text.contains("class NewModel(Model)"));
+        let plain = framework(problem, "eager", "fp32", "x");
+        assert!(plain.contains("self.__dict__[\"_fast\"] = prepared(_inner, []"), "{plain}");
+    }
 
     #[test]
     fn what_needs_no_runtime_gets_none() {

@@ -48,6 +48,12 @@ pub(crate) struct Extras {
     /// A working implementation for another accelerator, to be translated.
     #[arg(long, value_name = "FILE")]
     pub(crate) reference_impl: Option<String>,
+    /// A kernel that you have already: it is judged and profiled first, and the search goes on from it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) start: Option<PathBuf>,
+    /// A kernel that must be beaten too, besides what PyTorch offers; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Vec<PathBuf>,
     /// What that implementation is written for, for example nvidia/cuda.
     #[arg(long, value_name = "TARGET")]
     pub(crate) reference_target: Option<String>,
@@ -71,6 +77,21 @@ pub(crate) struct Extras {
 impl RunFile {
     pub(crate) fn version() -> u32 {
         VERSION
+    }
+
+    /// A path that the run was told, from the folder that this process is in.
+    pub(crate) fn at(&self, path: &Path) -> PathBuf {
+        if std::env::current_dir().is_ok_and(|here| here == self.folder) {
+            // As it was written: messages and prompts show it.
+            return path.to_owned();
+        }
+        self.folder.join(path)
+    }
+
+    /// The same of a program, which may be a name on the search path instead.
+    pub(crate) fn program_at(&self, program: &Path) -> PathBuf {
+        let found = self.at(program);
+        if found.exists() { found } else { program.to_owned() }
     }
 
     pub(crate) fn write(&self, run: &Path) -> anyhow::Result<()> {

@@ -4,7 +4,10 @@ use super::event::{
     Advice, CallFailure, Estimate, Event, HookReport, Judged, Line, Plan, Role, Spend, Start, StopReason,
 };
 use kforge_models::{Reply, Usage};
-use kforge_types::{EvalResult, Profile, State};
+use kforge_types::{Duel, DuelOutcome, EvalResult, Interval, Profile, State, Winner};
+
+/// The attempt that is no attempt: the kernel that the user has already.
+pub(crate) const START: u32 = 0;
 
 /// The state of a run.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +40,7 @@ pub(crate) struct History {
 /// One turn of the loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
-    /// Counts from 1.
+    /// Counts from 1; [`START`] is what the run starts from.
     pub(crate) id: u32,
     pub(crate) plan: Plan,
     pub(crate) calls: Vec<Call>,
@@ -45,9 +48,27 @@ pub(crate) struct Attempt {
     pub(crate) judged: Option<Judged>,
     pub(crate) profile: Option<Profile>,
     pub(crate) hooks: Vec<HookReport>,
+    /// Against the best of its time, where speedups could not tell them apart.
+    pub(crate) duel: Option<Met>,
     pub(crate) spend: Spend,
     /// What a second judgement said, where it was not correct: such a one cannot win.
     pub(crate) disproved: Option<EvalResult>,
+}
+
+/// A duel with an earlier attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Met {
+    pub(crate) against: u32,
+    /// Nothing where it could not be held.
+    pub(crate) duel: Option<Duel>,
+    pub(crate) seconds: f64,
+}
+
+impl Met {
+    /// Who does not win is not better, whatever its speedup says.
+    pub(crate) fn won(&self) -> bool {
+        self.duel.as_ref().is_some_and(|duel| duel.winner() == Winner::First)
+    }
 }
 
 /// What came of asking the analyst.
@@ -93,6 +114,7 @@ impl Attempt {
             judged: None,
             profile: None,
             hooks: Vec::new(),
+            duel: None,
             spend: Spend::default(),
             disproved: None,
         }
@@ -114,12 +136,19 @@ impl Attempt {
         self.result().is_some_and(|result| result.state == State::Correct)
     }
 
-    /// What attempts are ranked by: what a hook says, else the speedup, else that it is correct at all.
+    /// Compiled and nothing more, because nothing could run it: neither right nor wrong.
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.result().is_some_and(|result| result.state == State::Compiled)
+    }
+
+    /// What attempts are ranked by: what a hook says, else the speedup, else what the clocks inside say, where the problem
+    /// allows no speedup, else that it is correct at all.
     pub(crate) fn score(&self) -> Option<f64> {
         if !self.is_correct() {
             return None;
         }
-        Some(self.hook_score().or(self.result().and_then(|result| result.speedup)).unwrap_or(0.0))
+        let by_clock = self.result().and_then(|result| result.speedup.or(result.estimate));
+        Some(self.hook_score().or(by_clock).unwrap_or(0.0))
     }
 
     /// What a user's script says it is worth.
@@ -127,8 +156,22 @@ impl Attempt {
         self.hooks.iter().rev().find_map(|report| report.score)
     }
 
+    /// Where its speedup lies, if that is what it is ranked by.
+    pub(crate) fn interval(&self) -> Option<Interval> {
+        self.result().filter(|_| self.is_correct() && self.hook_score().is_none()).and_then(|result| result.speedup_ci)
+    }
+
+    /// Whether another one can be made from it: one whose reply held no candidate can be repaired.
+    pub(crate) fn can_be_base(&self) -> bool {
+        let replied = |call: &Call| matches!(call.answer, Answer::Reply(_));
+        self.id == START || self.last_call(Role::Generator).is_some_and(replied)
+    }
+
     /// A model that could not be asked at all leaves no attempt behind that would count.
     fn counts(&self) -> bool {
+        if self.id == START {
+            return false;
+        }
         let last = self.last_call(Role::Generator).map(|call| &call.answer);
         !matches!(last, Some(Answer::Failed(failure)) if failure.fatal)
     }
@@ -158,7 +201,7 @@ impl History {
                     self.charge(self.asked, 1);
                 }
                 self.reconsider = true;
-                self.forgiven = self.attempts.len() as u32;
+                self.forgiven = self.attempts.last().map_or(0, |attempt| attempt.id);
             }
             Event::Planned { attempt, plan } => {
                 self.goes_on();
@@ -194,11 +237,20 @@ impl History {
                 self.with(attempt, |a| a.advice = advice.map_or(Advised::Nothing, Advised::With));
             }
             Event::Judged { attempt, judged } => self.with(attempt, |a| a.judged = Some(*judged)),
+            Event::Duelled { attempt, against, outcome, seconds, .. } => {
+                let duel = match outcome {
+                    Some(DuelOutcome::Fought(duel)) => Some(duel),
+                    Some(DuelOutcome::Unfit { .. }) | None => None,
+                };
+                self.with(attempt, |a| a.duel = Some(Met { against, duel, seconds }));
+            }
             Event::Hooked { attempt: Some(attempt), report, .. } => self.with(attempt, |a| a.hooks.push(report)),
             Event::Hooked { attempt: None, report, .. } => self.end_hooks.push(report),
             Event::Confirmed { attempt, result } if result.state == State::Correct => {
                 self.confirmed = Some((attempt, *result));
             }
+            // Whoever could not run it has disproved nothing.
+            Event::Confirmed { result, .. } if result.state == State::Compiled => self.unconfirmed = true,
             Event::Confirmed { attempt, result } => self.with(attempt, |a| a.disproved = Some(*result)),
             Event::Unconfirmed { .. } => self.unconfirmed = true,
             Event::Stopped { reason, text } => {
@@ -242,21 +294,43 @@ impl History {
         self.ranked().into_iter().next()
     }
 
+    /// Whom an attempt must beat: the best of those before it.
+    pub(crate) fn best_before(&self, attempt: u32) -> Option<&Attempt> {
+        let comparable = self.comparable();
+        best_of(comparable.into_iter().filter(|a| a.id < attempt))
+    }
+
+    /// The baseline that no attempt beat, where the best is slower than PyTorch, and the evidence for it.
+    pub(crate) fn framework_wins(&self) -> Option<(&str, &EvalResult)> {
+        let best = self.best().filter(|best| best.hook_score().is_none())?;
+        let again = self.confirmed.as_ref().filter(|(id, _)| *id == best.id).map(|(_, result)| result);
+        let result = again.or(best.result())?;
+        let name = &result.baseline.as_ref()?.name;
+        (result.speedup? < 1.0 && !name.starts_with("incumbent")).then_some((name.as_str(), result))
+    }
+
     /// Attempts that count against the limit on iterations.
     pub(crate) fn made(&self) -> u32 {
         self.attempts.iter().filter(|attempt| attempt.counts()).count() as u32
     }
 
-    /// Correct attempts, the best first. Where scripts give scores, an attempt whose script gave none cannot win by
-    /// another measure.
+    /// Correct attempts, the best first, the others by their scores.
     pub(crate) fn ranked(&self) -> Vec<&Attempt> {
+        let mut correct = self.comparable();
+        let best = best_of(correct.iter().copied()).map(|best| best.id);
+        let key = |a: &Attempt| (best != Some(a.id), -a.score().unwrap_or(0.0), a.id);
+        correct.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+        });
+        correct
+    }
+
+    /// Correct attempts. Where scripts give scores, an attempt whose script gave none cannot win by another measure.
+    fn comparable(&self) -> Vec<&Attempt> {
         let scored = self.attempts.iter().any(|a| a.score().is_some() && a.hook_score().is_some());
         let comparable = |a: &&Attempt| !scored || a.hook_score().is_some();
-        let mut correct: Vec<&Attempt> =
-            self.attempts.iter().filter(|a| a.score().is_some()).filter(comparable).collect();
-        correct
-            .sort_by(|a, b| f64::total_cmp(&b.score().unwrap_or(0.0), &a.score().unwrap_or(0.0)).then(a.id.cmp(&b.id)));
-        correct
+        self.attempts.iter().filter(|a| a.score().is_some()).filter(comparable).collect()
     }
 
     /// Which call of this role the next one is.
@@ -268,6 +342,21 @@ impl History {
     pub(crate) fn events(&self) -> u64 {
         self.events
     }
+}
+
+/// One after the other: who has met the best of its time is better if it won; all others are compared by their scores.
+fn best_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<&'a Attempt> {
+    let mut best: Option<&Attempt> = None;
+    for attempt in attempts {
+        let better = best.is_none_or(|best| match &attempt.duel {
+            Some(met) if met.against == best.id && met.duel.is_some() => met.won(),
+            _ => attempt.score() > best.score(),
+        });
+        if better {
+            best = Some(attempt);
+        }
+    }
+    best
 }
 
 impl Attempt {

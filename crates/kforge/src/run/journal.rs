@@ -6,10 +6,12 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 pub(crate) const FILE: &str = "journal.jsonl";
 const LOCK: &str = "journal.lock";
+const LINGERING: Duration = Duration::from_millis(500);
 /// A line is a reply and a verdict at the most; what is longer is no line of ours.
 const LONGEST_LINE: usize = 64 << 20;
 
@@ -68,7 +70,7 @@ impl Journal {
         }
         written.with_context(|| {
             format!(
-                "cannot write to {}: what is in it is safe; make room and go on with `kforge resume {}`",
+                "cannot write to {}: what is in it is safe; make room and resume with `kforge resume {}`",
                 self.path.display(),
                 self.path.parent().unwrap_or(Path::new(".")).display()
             )
@@ -175,7 +177,14 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
         .truncate(false)
         .open(&path)
         .with_context(|| format!("cannot open {}: is {} the folder of a run?", path.display(), folder.display()))?;
-    match file.try_lock() {
+    // A process that was just ended, or one that its starter has not yet replaced by a program, may hold it for a moment.
+    let begun = Instant::now();
+    let mut tried = file.try_lock();
+    while matches!(tried, Err(TryLockError::WouldBlock)) && begun.elapsed() < LINGERING {
+        std::thread::sleep(Duration::from_millis(10));
+        tried = file.try_lock();
+    }
+    match tried {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(crate::usage::Usage(format!(
             "another kforge is working on {}: wait for it, or end it first",

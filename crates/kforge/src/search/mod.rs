@@ -24,6 +24,8 @@ pub(crate) struct Rules {
     /// How many of the user's scripts run after each evaluation, and at the end.
     pub(crate) hooks_after_evaluation: usize,
     pub(crate) hooks_at_end: usize,
+    /// Whether there is a kernel to start from.
+    pub(crate) start: bool,
     /// Whether the winner is judged once more in a fresh process.
     pub(crate) confirm: bool,
 }

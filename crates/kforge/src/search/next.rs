@@ -4,11 +4,11 @@
 use super::{
     Rules,
     stop::{cap, stop},
-    strategy::plan,
+    strategy::{nothing_before, plan},
 };
 use crate::run::{
     event::{Advice, Plan, Role, StopReason},
-    history::{Advised, Answer, Attempt, History},
+    history::{Advised, Answer, Attempt, History, START},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,11 @@ pub(crate) enum Action {
     /// Make a candidate of the generator's reply, or of its failure, and judge it.
     Judge {
         attempt: u32,
+    },
+    /// Interleave it with the best so far.
+    Duel {
+        attempt: u32,
+        against: u32,
     },
     Hook {
         attempt: Option<u32>,
@@ -65,11 +70,14 @@ pub(crate) fn next(history: &History, rules: &Rules, elapsed_s: f64) -> Action {
             None => action,
         };
     }
+    if rules.start && history.attempts.is_empty() {
+        return Action::Begin { attempt: START, plan: nothing_before() };
+    }
     if let Some((reason, text)) = stop(history, rules, elapsed_s) {
         return Action::Stop { reason, text };
     }
     match plan(history, rules) {
-        Some(plan) => Action::Begin { attempt: history.attempts.len() as u32 + 1, plan },
+        Some(plan) => Action::Begin { attempt: history.attempts.last().map_or(START, |last| last.id) + 1, plan },
         None => Action::Stop { reason: StopReason::Exhausted, text: "the strategy has nothing more to try".to_owned() },
     }
 }
@@ -87,6 +95,9 @@ fn may_go_on(history: &History, rules: &Rules, elapsed_s: f64) -> bool {
 /// What is left to do for the attempt at hand.
 fn within(history: &History, attempt: &Attempt, rules: &Rules) -> Option<Action> {
     let id = attempt.id;
+    if attempt.judged.is_none() && id == START {
+        return Some(Action::Judge { attempt: id });
+    }
     if attempt.judged.is_none() {
         if attempt.plan.advice && attempt.advice == Advised::NotYet {
             let base = attempt.plan.base.and_then(|base| history.attempt(base));
@@ -97,8 +108,21 @@ fn within(history: &History, attempt: &Attempt, rules: &Rules) -> Option<Action>
         }
         return Some(ask_or(history, attempt, Role::Generator, Action::Judge { attempt: id }));
     }
-    (attempt.is_correct() && attempt.hooks.len() < rules.hooks_after_evaluation)
-        .then_some(Action::Hook { attempt: Some(id), hook: attempt.hooks.len() })
+    if attempt.is_correct() && attempt.hooks.len() < rules.hooks_after_evaluation {
+        return Some(Action::Hook { attempt: Some(id), hook: attempt.hooks.len() });
+    }
+    duel(history, attempt, rules)
+}
+
+/// Speedups whose intervals overlap do not say which of two is faster.
+fn duel(history: &History, attempt: &Attempt, rules: &Rules) -> Option<Action> {
+    let best = history.best_before(attempt.id)?;
+    if !rules.measured || attempt.duel.is_some() || attempt.source() == best.source() {
+        return None;
+    }
+    let (own, theirs) = (attempt.interval()?, best.interval()?);
+    let overlap = own.low <= theirs.high && theirs.low <= own.high;
+    overlap.then_some(Action::Duel { attempt: attempt.id, against: best.id })
 }
 
 /// Asks, or asks again what was in flight, or goes on with the answer.

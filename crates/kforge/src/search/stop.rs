@@ -3,7 +3,7 @@
 use super::Rules;
 use crate::run::{
     event::StopReason,
-    history::{Answer, History},
+    history::{Answer, Attempt, History, Met},
 };
 
 /// A kernel must be better by this much to count as progress.
@@ -19,6 +19,9 @@ pub(crate) fn stop(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(
             StopReason::Exhausted,
             "one candidate holds, and nothing can be timed on this machine".to_owned(),
         ));
+    }
+    if let Some(stop) = only_compiled(history, rules) {
+        return Some(stop);
     }
     let made = history.made();
     if made >= rules.iterations {
@@ -58,6 +61,21 @@ fn fatal_failure(history: &History) -> Option<String> {
     })
 }
 
+/// Where kernels are compiled and never run, a further attempt would be judged by nobody either. Whoever goes on with the
+/// run where they can be run goes on from what was compiled.
+fn only_compiled(history: &History, rules: &Rules) -> Option<(StopReason, String)> {
+    if history.best().is_some() {
+        return None;
+    }
+    let counts = |attempt: &&Attempt| attempt.is_compiled() && (!rules.measured || attempt.id > history.forgiven);
+    let compiled = history.attempts.iter().find(counts)?;
+    let text = format!(
+        "attempt {} was compiled but never run, since nothing there can run it; whether it is right is unknown",
+        compiled.id
+    );
+    Some((StopReason::Exhausted, text))
+}
+
 fn plateau(history: &History, rules: &Rules) -> Option<(StopReason, String)> {
     if rules.plateau == 0 {
         return None;
@@ -66,8 +84,10 @@ fn plateau(history: &History, rules: &Rules) -> Option<(StopReason, String)> {
     let mut since = 0;
     for attempt in &history.attempts {
         let better = attempt.score().is_some_and(|score| best.is_none_or(|best| score > best * PROGRESS));
-        if better {
-            best = attempt.score();
+        // Who has met the best of its time is better if it won.
+        let met = attempt.duel.as_ref().filter(|met| met.duel.is_some());
+        if met.map_or(better, Met::won) {
+            best = Some(attempt.score().unwrap_or(0.0).max(best.unwrap_or(0.0)));
             since = 0;
         } else if best.is_some() {
             since += 1;

@@ -2,8 +2,8 @@
 
 use super::{Ablation, Base, Rules, Strategy};
 use crate::run::{
-    event::{Pass, Plan, Role},
-    history::{Answer, Attempt, History},
+    event::{Pass, Plan},
+    history::{Attempt, History, START},
 };
 
 /// Repairs of one broken attempt in a row before the search goes back to the best.
@@ -13,21 +13,27 @@ const REPAIRS: usize = 2;
 pub(crate) fn plan(history: &History, rules: &Rules) -> Option<Plan> {
     let made = history.made();
     match rules.strategy {
-        Strategy::Single => (made == 0).then(first),
-        Strategy::Sample { samples } => (made < samples).then(first),
-        Strategy::SampleRefine { samples } if made < samples => Some(first()),
-        Strategy::Beam { width } if made < width => Some(first()),
+        Strategy::Single => (made == 0).then(|| first(history, rules)),
+        Strategy::Sample { samples } => (made < samples).then(|| first(history, rules)),
+        Strategy::SampleRefine { samples } if made < samples => Some(first(history, rules)),
+        Strategy::Beam { width } if made < width => Some(first(history, rules)),
         Strategy::Beam { width } => Some(from(beam_member(history, width, made), rules)),
         Strategy::Refine | Strategy::SampleRefine { .. } => Some(from(refine_base(history, rules), rules)),
     }
 }
 
-fn first() -> Plan {
+/// What knows nothing of other attempts goes on from what the user has, if anything.
+fn first(history: &History, rules: &Rules) -> Plan {
+    from(history.attempt(START), rules)
+}
+
+/// Of a kernel out of nothing, and of one that is there already.
+pub(super) fn nothing_before() -> Plan {
     Plan { pass: Pass::Functional, base: None, advice: false, profile: false }
 }
 
 fn from(base: Option<&Attempt>, rules: &Rules) -> Plan {
-    let Some(base) = base else { return first() };
+    let Some(base) = base else { return nothing_before() };
     let pass = if base.is_correct() { Pass::Optimisation } else { Pass::Functional };
     let advice = advised(pass, rules.ablation);
     let profile = advice && pass == Pass::Optimisation && rules.measured && !rules.ablation.no_profile;
@@ -70,18 +76,14 @@ fn broken_in_a_row(history: &History, latest: &Attempt) -> usize {
 
 /// An attempt without a reply cannot be gone on from; one whose reply held no candidate can.
 fn last_with_reply(history: &History) -> Option<&Attempt> {
-    history.attempts.iter().rev().find(|attempt| has_reply(attempt))
-}
-
-fn has_reply(attempt: &Attempt) -> bool {
-    matches!(attempt.last_call(Role::Generator), Some(call) if matches!(call.answer, Answer::Reply(_)))
+    history.attempts.iter().rev().find(|attempt| attempt.can_be_base())
 }
 
 /// Members take turns: the best first. Lines that never became correct fill up what is missing.
 fn beam_member(history: &History, width: u32, made: u32) -> Option<&Attempt> {
     let mut members = history.ranked();
     members.truncate(width as usize);
-    let broken = history.attempts.iter().rev().filter(|attempt| !attempt.is_correct() && has_reply(attempt));
+    let broken = history.attempts.iter().rev().filter(|attempt| !attempt.is_correct() && attempt.can_be_base());
     let missing = width as usize - members.len();
     members.extend(broken.take(missing));
     let turn = (made - width) as usize % members.len().max(1);

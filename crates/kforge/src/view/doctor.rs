@@ -22,7 +22,7 @@ pub(crate) fn doctor(rows: &[Row], width: Option<u16>) -> String {
     }
     let mends: Vec<&Row> = rows.iter().filter(|row| row.mend.is_some() && row.status != Status::Ok).collect();
     if !mends.is_empty() {
-        text.push_str("To mend\n");
+        text.push_str("To fix\n");
         for row in mends {
             let _ = writeln!(text, "  {:<16} {}", row.name, row.mend.as_deref().unwrap_or_default());
         }

@@ -1,6 +1,7 @@
 //! Results as text for people. Nothing here decides anything.
 
 mod doctor;
+mod duel;
 mod job;
 mod models;
 mod profile;
@@ -8,6 +9,7 @@ mod result;
 mod run;
 
 pub(crate) use doctor::doctor;
+pub(crate) use duel::{compared, duel};
 pub(crate) use job::{job, job_exit_code};
 pub(crate) use models::{model_reply, models};
 pub(crate) use profile::{profile, sanitizer};

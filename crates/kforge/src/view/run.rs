@@ -1,12 +1,15 @@
 //! The story of a run for people.
 
-use super::{result::baseline_label, table, trimmed};
+use super::{
+    result::{Words, correct},
+    table, trimmed,
+};
 use crate::run::{
     account::{Seconds, dollars, failed_calls},
     event::{Event, Line},
     history::{Attempt, History},
 };
-use kforge_types::{Check, EvalResult, Evidence, SANITIZER, State};
+use kforge_types::{Check, DuelOutcome, EvalResult, SANITIZER, State};
 use std::{fmt::Write, path::Path};
 
 /// One line for an event that people want to see; none for the rest.
@@ -17,8 +20,8 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
             Some(format!("{} on {}: generator {}{analyst}", start.problem, start.target, start.generator))
         }
         Event::Resumed { lost } => Some(match lost {
-            None => format!("going on after {} events", history.events() - 1),
-            Some(call) => format!("going on; {call} was in flight and is asked again (it may be billed twice)"),
+            None => format!("resuming after {} events", history.events() - 1),
+            Some(call) => format!("resuming; {call} was in flight and is asked again (it may be billed twice)"),
         }),
         Event::Advised { attempt, advice: Some(advice), .. } => {
             Some(format!("{attempt}: advised: {}", advice.headline()))
@@ -30,6 +33,11 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
             let mark = if best { ", the best so far" } else { "" };
             Some(format!("{attempt}: {}{mark}{}", verdict(&judged.result), idea(&judged.idea)))
         }
+        Event::Duelled { attempt, against, outcome, note, .. } => Some(match outcome {
+            Some(DuelOutcome::Fought(duel)) => format!("{attempt}: beside attempt {against}: {}", super::duel(duel)),
+            Some(DuelOutcome::Unfit { reason, .. }) => format!("{attempt}: not compared with {against}: {reason}"),
+            None => format!("{attempt}: not compared with {against}: {note}"),
+        }),
         Event::Unconfirmed { why, .. } => Some(format!("the winner could not be judged again: {why}")),
         Event::Confirmed { result, .. } => Some(format!("the winner again, in a fresh process: {}", verdict(result))),
         Event::Hooked { report, .. } if report.ok => {
@@ -47,16 +55,11 @@ fn idea(text: &str) -> String {
 
 /// State and speed in a few words.
 pub(crate) fn verdict(result: &EvalResult) -> String {
-    match (result.state, result.speedup, &result.baseline) {
-        (State::Correct, Some(speedup), Some(baseline)) => {
-            let interval =
-                result.speedup_ci.map(|ci| format!(" ({:.2} to {:.2})", ci.low, ci.high)).unwrap_or_default();
-            let provisional = if result.provisional { ", provisional" } else { "" };
-            format!("correct, {speedup:.2}x {}{interval}{provisional}", baseline_label(&baseline.name))
-        }
-        (State::Correct, _, _) if result.evidence == Evidence::Compiled => "compiled, not run".to_owned(),
-        (State::Correct, _, _) => "correct, not timed".to_owned(),
-        (state, _, _) => {
+    match result.state {
+        State::Correct => correct(result, &Words { speed: "x", interval: "" }),
+        // Why it was not run is the same for all, and said once.
+        State::Compiled => State::Compiled.label().to_owned(),
+        state => {
             let kind = result.kind.map(|kind| format!(" ({})", kind.name())).unwrap_or_default();
             let reason = result.reason.lines().next().unwrap_or_default();
             let reason: String = reason.chars().take(120).collect();
@@ -69,6 +72,15 @@ pub(crate) fn verdict(result: &EvalResult) -> String {
 pub(crate) fn story(history: &History, run: &Path, width: Option<u16>) -> String {
     let mut text = headline(history);
     text.push('\n');
+    if let Some((name, _)) = history.framework_wins() {
+        let file = run.join(history.start.as_ref().map_or("", |start| start.problem.as_str())).join("best/pytorch.py");
+        let label = super::result::baseline_label(name);
+        let _ = writeln!(
+            text,
+            "  PyTorch itself is faster than every kernel found ({label}): {} holds that.",
+            file.display()
+        );
+    }
     if history.start.as_ref().is_some_and(|start| start.recorded) {
         text.push_str(
             "  The model's replies are recorded; building, checks, times and profiles are of this machine, now.\n",
@@ -85,7 +97,7 @@ fn headline(history: &History) -> String {
     let problem = start.map_or("?", |start| start.problem.as_str());
     let target = start.map_or("?", |start| start.target.as_str());
     let Some(best) = history.best() else {
-        return format!("{problem} on {target}: no correct kernel in {} attempts", history.attempts.len());
+        return format!("{problem} on {target}: {}", no_winner(history));
     };
     let first = best.result().map(verdict).unwrap_or_default();
     match &history.confirmed {
@@ -95,6 +107,22 @@ fn headline(history: &History) -> String {
         }
         None if history.unconfirmed => format!("{problem} on {target}: {first}; it could not be judged a second time"),
         None => format!("{problem} on {target}: {first}"),
+    }
+}
+
+/// A kernel that was compiled is none that was found, and the user learns where it could become one.
+fn no_winner(history: &History) -> String {
+    let tried = match history.attempts.len() {
+        1 => "no correct kernel in 1 attempt".to_owned(),
+        n => format!("no correct kernel in {n} attempts"),
+    };
+    match history.attempts.iter().rfind(|attempt| attempt.is_compiled()) {
+        Some(attempt) => format!(
+            "{tried}; attempt {} was compiled but never run: judge its candidate.py by `kforge eval` where the device is \
+             (--executor)",
+            attempt.id
+        ),
+        None => tried,
     }
 }
 

@@ -12,8 +12,8 @@ pub(crate) use drain::{Drain, Finished, Report};
 pub(crate) use serve::serve;
 
 use crate::{
-    driver::evaluator::{Evaluator, GaveUp, LiveEvaluator},
-    job::{AUX, CANDIDATE, Content, Failure, Here, JobResult, Kind, Outcome, PROBLEM, Packed, disk::put_folder},
+    evaluator::{Candidate, Evaluator, GaveUp, Here},
+    job::{AUX, CANDIDATE, Content, Failure, JobResult, Kind, OTHER, Outcome, PROBLEM, Packed, disk::put_folder},
 };
 use anyhow::Context;
 use kforge_exec::{ExecError, Observer, ProfileOptions};
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     name: String,
     here: Here,
     /// The group at hand: Python is started, the problem examined, its baselines are known.
-    open: Option<(String, LiveEvaluator)>,
+    open: Option<(String, Evaluator)>,
     lost: Lost,
 }
 
@@ -57,12 +57,16 @@ impl Worker {
     }
 
     fn outcome(&mut self, packed: &Packed, observer: &dyn Observer) -> anyhow::Result<Outcome> {
-        let candidate = packed.text(CANDIDATE).map_err(anyhow::Error::msg)?;
-        let name = packed.job.work.name.clone();
+        let text = |file| packed.text(file).map_err(anyhow::Error::msg);
+        let candidate = Candidate::admitted(&packed.job.work.name, text(CANDIDATE)?);
         let evaluator = self.evaluator(packed)?;
         Ok(match packed.job.work.kind {
-            Kind::Eval => Outcome::Judged { result: Box::new(evaluator.judge(&name, &candidate, observer)?) },
-            Kind::Confirm => Outcome::Judged { result: Box::new(evaluator.confirm(&name, &candidate, observer)?) },
+            Kind::Eval => Outcome::Judged { result: Box::new(evaluator.judge(&candidate, observer)?) },
+            Kind::Confirm => Outcome::Judged { result: Box::new(evaluator.confirm(&candidate, observer)?) },
+            Kind::Duel => {
+                let other = Candidate::admitted("the other", text(OTHER)?);
+                Outcome::Duelled { outcome: evaluator.duel([&candidate, &other], observer)? }
+            }
             Kind::Profile { time_us, all_metrics } => {
                 let time_us = time_us.filter(|us| us.is_finite() && *us > 0.0);
                 let options = ProfileOptions { time_us, all_metrics };
@@ -71,14 +75,13 @@ impl Worker {
         })
     }
 
-    fn evaluator(&mut self, packed: &Packed) -> anyhow::Result<&mut LiveEvaluator> {
+    fn evaluator(&mut self, packed: &Packed) -> anyhow::Result<&mut Evaluator> {
         let group = packed.job.group();
         if self.open.as_ref().is_none_or(|(open, _)| *open != group) {
             // The processes of one group end before those of another begin.
             self.open = None;
             let problem = self.unpack(packed)?;
-            let options = packed.job.work.options.here(&self.here)?;
-            self.open = Some((group, LiveEvaluator::new(options, problem)));
+            self.open = Some((group, Evaluator::for_job(&self.here, &packed.job.work.options, problem)?));
         }
         self.open.as_mut().map(|(_, evaluator)| evaluator).context("no evaluator")
     }
@@ -155,9 +158,13 @@ impl Observer for Logged<'_> {
 
 fn failed(error: &anyhow::Error) -> Outcome {
     let class = match error.downcast_ref::<ExecError>() {
-        Some(ExecError::Problem(_) | ExecError::NoRoom(_) | ExecError::Toolchain(_) | ExecError::Sandbox(_)) => {
-            Failure::Input
-        }
+        Some(
+            ExecError::Problem(_)
+            | ExecError::NoRoom(_)
+            | ExecError::Toolchain(_)
+            | ExecError::Uninterpretable(_)
+            | ExecError::Sandbox(_),
+        ) => Failure::Input,
         _ if error.is::<GaveUp>() => Failure::GaveUp,
         _ => Failure::Machinery,
     };

@@ -1,6 +1,9 @@
 //! The command line's promises: exit codes, what goes to stdout, helpful errors, nothing left behind.
 
-use crate::support::{answers, errors, kforge, root, run, verdict};
+use crate::{
+    hostile,
+    support::{answers, errors, kforge, root, run, verdict},
+};
 use kforge_types::EvalResult;
 
 const PROBLEM: &str = "corpus/problems/row_softmax.py";
@@ -32,11 +35,14 @@ fn the_answer_has_every_promised_field() {
     assert!(result.checks.len() >= 14);
     let own = result.candidate.unwrap();
     assert!(own.n >= 10 && own.p20 <= own.median_us && own.median_us <= own.p80);
-    assert!(own.unseen_median_us.is_some());
+    assert!(own.clock == "outside" && own.row_calls >= 1 && own.inside_median_us > 0.0 && own.resolution_us > 0.0);
+    assert!(result.estimate.is_some());
+    assert_eq!(result.by_distribution.first().map(|one| one.name.as_str()), Some("own"));
+    assert!(result.by_distribution.len() >= 2 && result.by_distribution.iter().all(|one| one.n > 0));
     for stage in ["start", "problem", "sandbox", "build", "verify", "audit", "baselines", "time"] {
         assert!(result.stages_s.contains_key(stage), "{stage}");
     }
-    assert_eq!(result.precision, "fp32");
+    assert_eq!(result.precision, "fp32 (no products: precision not applicable)");
     assert!(result.device.threads > 0 && !result.device.name.is_empty());
     assert!(!result.versions.torch.is_empty() && !result.versions.compiler.is_empty());
 }
@@ -44,7 +50,7 @@ fn the_answer_has_every_promised_field() {
 #[test]
 fn the_json_schema_is_the_one_that_is_checked_in() {
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(EvalResult)).unwrap() + "\n";
-    let file = root().join("docs/eval-result.schema.json");
+    let file = root().join("docs/reference/eval-result.schema.json");
     if std::env::var_os("KFORGE_UPDATE_DOCS").is_some() {
         std::fs::write(&file, &schema).unwrap();
     }
@@ -93,18 +99,14 @@ fn a_person_gets_a_headline_a_table_and_the_reason() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("corpus/cheats/returns_zeros.py: mismatch (numeric)"), "{text}");
     assert!(text.contains("worst at (") && text.contains("expected "), "{text}");
-    assert!(text.contains("Checks") && text.contains(" s went: "), "{text}");
+    assert!(text.contains("Checks") && text.contains("Time spent ("), "{text}");
 }
 
 #[test]
 fn the_sandbox_is_full_here_or_says_why_and_partial_still_holds() {
-    let output = run(quick().args([
-        PROBLEM,
-        HONEST,
-        "corpus/hostile/candidates/network_inet.py",
-        "--no-namespaces",
-        "--no-guard",
-    ]));
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = hostile::candidate("network_inet", folder.path());
+    let output = run(quick().args([PROBLEM, HONEST, "--no-namespaces", "--no-guard"]).arg(hostile));
     let answers = answers(&output);
     assert_eq!(verdict(&answers[0]), "correct");
     assert_eq!(answers[0]["sandbox"]["level"], "partial");
@@ -118,12 +120,10 @@ fn the_sandbox_is_full_here_or_says_why_and_partial_still_holds() {
 #[test]
 fn nothing_is_left_running_or_lying_about() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = run(quick().env("TMPDIR", temporary.path()).args([
-        PROBLEM,
-        HONEST,
-        "corpus/hostile/candidates/daemon_python.py",
-        "--no-guard",
-    ]));
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = hostile::candidate("daemon_python", folder.path());
+    let mut judge = quick();
+    let output = run(judge.env("TMPDIR", temporary.path()).args([PROBLEM, HONEST, "--no-guard"]).arg(hostile));
     assert_eq!(answers(&output).len(), 2, "{}", errors(&output));
     // The empty file by which several kforge processes take turns stays: removing it would race with another one's lock.
     let is_turn = |path: &std::path::Path| path.file_name().is_some_and(|name| name == "kforge-turn-cpu");
@@ -155,9 +155,11 @@ fn the_reference_as_its_own_candidate_gives_one() {
         .args(["corpus/problems/linear_relu.py", "corpus/honest/linear_framework_only.py"]));
     let answer = answers(&output).remove(0);
     assert_eq!(verdict(&answer), "correct/framework_only", "{answer}");
-    // Wide on purpose: shared machines are noisy, and a test must not fail for that. docs/design/verdict.md has the figures.
-    let speedup = answer["speedup"].as_f64().unwrap();
-    assert!((0.5..2.0).contains(&speedup), "{speedup}");
+    // Wide on purpose: shared machines are noisy, and a test must not fail for that. Where the clock is coarse the headline is
+    // the lower end of the interval, so it is the ratio on the problem's inputs that must hold. docs/measurements/calibration.md has the figures.
+    assert!(answer["speedup_ci"]["low"].as_f64().unwrap() <= 1.1, "{}", answer["speedup_ci"]);
+    let own = answer["by_distribution"][0]["speedup"].as_f64().unwrap();
+    assert!((0.5..2.0).contains(&own) && answer["speedup"].as_f64().unwrap() < 2.0, "{own}");
 }
 
 #[test]
@@ -246,7 +248,7 @@ fn patterns_and_guard_files_decide_with_a_line() {
     for (arguments, says) in [
         (["--ban", "kforge_rt.build"], "error: ban: `kforge_rt.build` is banned here"),
         (["--ban", "cpp:std::exp"], "error: ban: `std::exp` is banned here"),
-        (["--require", "triton.jit"], "error: require: Nothing here is what the pattern `triton.jit` requires"),
+        (["--require", "triton.jit"], "error: require: required pattern `triton.jit` not found"),
     ] {
         let output = guard(&arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -146,7 +146,7 @@ fn another_version_is_refused_by_name_and_one_job_can_be_executed_alone() {
     let alone = folder.path().join("alone");
     copy(&pending, &alone);
     let text = std::fs::read_to_string(pending.join("job.json")).unwrap();
-    std::fs::write(pending.join("job.json"), text.replacen("\"version\": 1", "\"version\": 99", 1)).unwrap();
+    std::fs::write(pending.join("job.json"), text.replacen("\"version\": 2", "\"version\": 99", 1)).unwrap();
 
     let drained = run(&mut drain(&exchange, &[]));
     assert_eq!(drained.status.code(), Some(70), "{}", errors(&drained));
@@ -194,7 +194,12 @@ fn a_run_goes_on_where_its_job_was_answered_meanwhile() {
     let count = |name: &str| events.iter().filter(|line| line["event"]["type"] == name).count();
     assert_eq!((count("judged"), count("profiled"), count("confirmed")), (2, 1, 1), "{text}");
     let done = names(&exchange.join("done"));
-    assert_eq!(done.len(), 4, "two attempts, a profile, the winner again; nothing twice: {done:?}");
+    // Whether the two are compared call by call depends on their times.
+    let duels = count("duelled");
+    assert!(
+        duels <= 1 && done.len() == 4 + duels,
+        "two attempts, a profile, the winner again; nothing twice: {done:?}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Modules of the product depend downwards only: this table is the one in ARCHITECTURE.md.
+//! Modules of the product depend downwards only: this table is the one in ARCHITECTURE.md. All modules are where their
+//! names say.
 
 use crate::support::root;
 use std::{
@@ -6,30 +7,47 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("usage", &[]),
     ("text", &[]),
     ("target", &[]),
-    ("config", &[]),
+    ("environment", &[]),
     ("refusal", &[]),
+    ("config", &["environment"]),
     ("job", &["config", "target", "text", "usage"]),
     ("reply", &["text"]),
     ("models", &["usage"]),
+    ("executor", &["environment", "job", "refusal", "text", "usage"]),
+    ("evaluator", &["config", "executor", "job", "refusal", "target", "text", "usage"]),
     ("prompt", &["reply", "target", "text"]),
     ("run", &["reply", "usage"]),
     ("search", &["run"]),
-    ("driver", &["prompt", "refusal", "reply", "run", "search", "target"]),
-    ("executor", &["driver", "job", "text", "usage"]),
-    ("worker", &["driver", "job"]),
+    ("driver", &["evaluator", "prompt", "reply", "run", "search", "target"]),
+    ("setup", &["config", "driver", "evaluator", "models", "prompt", "run", "search", "target", "usage"]),
+    ("worker", &["evaluator", "job"]),
     ("view", &["job", "run", "text"]),
     (
         "cli",
         &[
-            "config", "driver", "executor", "job", "models", "prompt", "refusal", "reply", "run", "search", "target",
-            "text", "usage", "view", "worker",
+            "config",
+            "driver",
+            "environment",
+            "evaluator",
+            "job",
+            "models",
+            "run",
+            "setup",
+            "target",
+            "usage",
+            "view",
+            "worker",
         ],
     ),
 ];
+
+/// Only `cli` is the program; what it calls may be called by others too.
+const ONLY_THE_PROGRAM: [&str; 6] =
+    ["println!", "eprintln!", "io::stdout()", "stderr().lock()", "process::exit", "set_current_dir"];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -79,7 +97,7 @@ fn modules_depend_downwards_only() {
     for file in sources(&src) {
         let path = file.strip_prefix(&src).unwrap();
         let module = path.components().next().unwrap().as_os_str().to_string_lossy().replace(".rs", "");
-        if module == "main" {
+        if ["main", "lib"].contains(&module.as_str()) {
             continue;
         }
         let allowed = table.get(module.as_str()).unwrap_or_else(|| panic!("{module} is not in the table"));
@@ -91,4 +109,59 @@ fn modules_depend_downwards_only() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_library_prints_nothing_and_leaves_the_process_as_it_is() {
+    let src = root().join("crates/kforge/src");
+    let mut wrong = Vec::new();
+    for file in sources(&src) {
+        let path = file.strip_prefix(&src).unwrap();
+        // A benchmark prints its figures.
+        if path.starts_with("cli") || path.ends_with("bench.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let found = ONLY_THE_PROGRAM.iter().filter(|word| text.contains(**word));
+        wrong.extend(found.map(|word| format!("{} has {word}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A module that a macro declares, or that is elsewhere by `#[path]`, is one that `cargo fmt` and readers do not find.
+#[test]
+fn every_source_is_a_module_where_its_name_says() {
+    let crates = root().join("crates");
+    let folders = std::fs::read_dir(&crates).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = folders
+        .flat_map(|one| [one.join("src"), one.join("tests/it")])
+        .filter(|folder| folder.exists())
+        .flat_map(|folder| sources(&folder))
+        .collect();
+    assert!(files.len() >= SOURCES, "{} files", files.len());
+    let wrong: Vec<&PathBuf> = files.iter().filter(|file| !is_declared(file)).collect();
+    assert!(wrong.is_empty(), "no `mod name;` where it is to be looked for: {wrong:#?}");
+}
+
+/// How many there are at least, so that looking in a wrong place fails.
+const SOURCES: usize = 250;
+
+/// Whether the file one level up declares it, in a line of its own.
+fn is_declared(file: &Path) -> bool {
+    let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+    if ["main", "lib"].contains(&stem.as_str()) {
+        return true;
+    }
+    let folder = file.parent().unwrap();
+    let (name, folder) = match stem.as_str() {
+        "mod" => (folder.file_name().unwrap().to_string_lossy().into_owned(), folder.parent().unwrap()),
+        _ => (stem, folder),
+    };
+    let above = ["mod.rs", "lib.rs", "main.rs"].map(|name| folder.join(name)).into_iter();
+    let declaration = format!("mod {name};");
+    above.chain([folder.with_extension("rs")]).filter_map(|path| std::fs::read_to_string(path).ok()).any(|text| {
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| *line == declaration || line.ends_with(&format!(" {declaration}")));
+        at.is_some_and(|at| at == 0 || !lines[at - 1].starts_with("#[path"))
+    })
 }

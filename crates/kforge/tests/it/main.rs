@@ -4,12 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and print like tests")]
 
 mod cli;
+mod compiled;
 mod corpus;
+mod errors;
 mod examples;
 mod exchange;
 mod gpu_examples;
+mod hostile;
 mod layers;
 mod optimize;
 mod problems;
 mod profile;
+mod settings;
 mod support;

@@ -60,6 +60,16 @@ fn good_reply() -> String {
     format!("Idea: one pass over a row in cache\n\n```python\n{candidate}\n```\n")
 }
 
+/// A program that answers every prompt with the same reply, as model `mine` of `models.toml`.
+fn model_that_says(folder: &Path, reply: &str) {
+    let script = folder.join("model.sh");
+    std::fs::write(folder.join("reply.md"), reply).unwrap();
+    std::fs::write(&script, format!("cat > /dev/null; cat {}/reply.md\n", folder.display())).unwrap();
+    let registry =
+        format!("[[model]]\nname = \"mine\"\nwire = \"command\"\ncommand = [\"sh\", \"{}\"]\n", script.display());
+    std::fs::write(folder.join("models.toml"), registry).unwrap();
+}
+
 fn journal(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -201,12 +211,7 @@ fn wrong_use_is_said_before_anything_is_asked() {
 #[test]
 fn a_program_can_be_a_model() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("reply.md"), good_reply()).unwrap();
-    let script = folder.path().join("model.sh");
-    std::fs::write(&script, format!("cat > /dev/null; cat {}/reply.md\n", folder.path().display())).unwrap();
-    let registry =
-        format!("[[model]]\nname = \"mine\"\nwire = \"command\"\ncommand = [\"sh\", \"{}\"]\n", script.display());
-    std::fs::write(folder.path().join("models.toml"), registry).unwrap();
+    model_that_says(folder.path(), &good_reply());
     let mut flags = vec!["--target", "cpu/cpp", "--models-file", "models.toml", "--model", "mine"];
     flags.extend(["--strategy", "single", "--json"]);
     let output = run(&mut optimize(folder.path(), &root().join(PROBLEM), &flags));
@@ -219,6 +224,78 @@ fn a_program_can_be_a_model() {
     assert!(replied["event"]["reply"]["cost_usd"].is_null(), "an unknown price is not zero");
     let judged = events.iter().find(|line| line["event"]["type"] == "judged").unwrap();
     assert_eq!(judged["event"]["judged"]["result"]["state"], "correct");
+}
+
+/// Three times the work: right, and slower than the framework.
+const SLOW: &str = r"
+import torch
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def forward(self, x):
+        return sum(torch.nn.functional.gelu(self.linear(x)) for _ in range(3)) / 3
+";
+
+const PRODUCT: &str = r"
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(self.linear(x))
+
+
+def get_inputs():
+    return [torch.randn(256, 512)]
+
+
+def get_init_inputs():
+    return [512]
+";
+
+/// Whether what was handed out does what the reference does.
+const TRY_IT: &str = r#"
+import importlib.util, sys, torch
+spec = importlib.util.spec_from_file_location("handed_out", sys.argv[1])
+found = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(found)
+reference, fast = found.Model(*found.get_init_inputs()), found.NewModel(*found.get_init_inputs())
+fast.load_state_dict(reference.state_dict())
+for inputs in (found.get_inputs(), found.get_inputs()):
+    with torch.inference_mode():
+        expected, got = reference(*inputs), fast(*inputs)
+    assert got.dtype == expected.dtype
+    torch.testing.assert_close(got, expected, rtol=0.05, atol=0.05)
+print("the same")
+"#;
+
+#[test]
+fn where_pytorch_is_faster_its_best_is_handed_out_and_works() {
+    let folder = tempfile::tempdir().unwrap();
+    model_that_says(folder.path(), &format!("Idea: thrice\n\n```python\n{SLOW}\n```\n"));
+    for (name, text) in [("product.py", PRODUCT), ("try_it.py", TRY_IT)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut flags = vec!["--target", "cpu/cpp", "--models-file", "models.toml", "--model", "mine"];
+    flags.extend(["--strategy", "single", "--precision", "mixed"]);
+    let output = run(&mut optimize(folder.path(), &folder.path().join("product.py"), &flags));
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("PyTorch itself is faster than every kernel found"), "{told}");
+    let handed_out = folder.path().join("run/product/best/pytorch.py");
+    let python = std::env::var_os("KFORGE_PYTHON").unwrap_or_else(|| "python3".into());
+    let tried = run(std::process::Command::new(python).arg(folder.path().join("try_it.py")).arg(&handed_out));
+    assert!(String::from_utf8_lossy(&tried.stdout).contains("the same"), "{}", errors(&tried));
 }
 
 /// The first command of the README, on every problem that has a recording; here without its timing.

@@ -11,12 +11,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The binary with a cache of the tests' own. Secrets are set, so that a leak would show.
+/// The binary with a cache and settings of the tests' own. Secrets are set, so that a leak would show.
 pub(crate) fn kforge() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kforge"));
     command
         .current_dir(root())
         .env("KFORGE_CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+        .env("KFORGE_CONFIG_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("config"))
         .env("OPENAI_API_KEY", "sk-kforge-test-canary")
         .env("ANTHROPIC_API_KEY", "sk-kforge-test-canary");
     command
@@ -54,13 +55,24 @@ pub(crate) fn header(path: &Path, key: &str) -> Option<String> {
     Some(line[prefix.len()..].trim().to_owned())
 }
 
+/// Whether no case is named, so that everything is looked at.
+pub(crate) fn all() -> bool {
+    std::env::var_os("KFORGE_CASE").is_none()
+}
+
+/// By their paths in the repository; by their names, where they were made for a test.
 pub(crate) fn python_files(folder: &Path) -> Vec<PathBuf> {
+    let root = root();
+    let known_as = |path: &Path| {
+        let name = path.strip_prefix(&root).ok().map_or_else(|| path.file_name().unwrap().into(), Path::to_owned);
+        name.to_string_lossy().into_owned()
+    };
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
         .filter(|path| match std::env::var("KFORGE_CASE") {
-            Ok(part) => path.to_string_lossy().contains(&part),
+            Ok(part) => known_as(path).contains(&part),
             Err(_) => true,
         })
         .collect();

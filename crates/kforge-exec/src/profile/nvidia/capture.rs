@@ -7,11 +7,8 @@ use super::{
     tool::{self, Call, Program, Running, Solo},
 };
 use crate::{
-    error::Result,
-    judge::{
-        Session,
-        verify::{CANDIDATE_FILE, OWN},
-    },
+    failure::{Failure, Tried},
+    judge::{Session, build::CANDIDATE_FILE, verify::OWN},
     memory::Sealed,
     sandbox::Sandbox,
 };
@@ -43,8 +40,8 @@ pub(super) struct Asking {
 impl Asking {
     /// `own` are the mangled names of the kernels to look at.
     pub(super) fn new(session: &Session, program: Program, own: &[String], everything: bool) -> Self {
-        let chip = format!("{} {}", session.options.arch, session.device.name);
-        let kept = Kept::open(&session.options.cache, &chip, &program.version);
+        let chip = format!("{} {}", session.bench.options.arch, session.bench.device.name);
+        let kept = Kept::open(&session.bench.options.cache, &chip, &program.version);
         Self { program, chip, kept, pattern: names::pattern(own), everything }
     }
 
@@ -72,16 +69,16 @@ impl Session {
         call: &Call,
         under: Under<'_>,
         warm_up: u64,
-    ) -> Result<std::result::Result<Running, String>> {
-        let set = self.referee.set(0, OWN, 0)?;
-        let maker = self.spec_maker();
+    ) -> Tried<Running> {
+        let set = self.bench.referee.set(0, OWN, 0)?;
+        let maker = self.bench.spec_maker();
         let mut spec = maker.solo(under.source, CANDIDATE_FILE, under.device);
         spec["warm_up"] = warm_up.into();
         spec["calls"] = 1.into();
         let environment = maker.environment(sandbox.scratch(), None);
-        let input_bytes = self.opened.input_bytes;
+        let input_bytes = self.bench.opened.input_bytes;
         let solo = Solo { spec, environment, inputs: &set, input_bytes, weights: under.weights };
-        Running::start(sandbox, call, &solo, &mut self.referee)
+        Running::start(sandbox, call, &solo, &mut self.bench.referee)
     }
 
     /// Starts the profiler; the candidate runs under it as soon as torch is imported.
@@ -90,7 +87,7 @@ impl Session {
         sandbox: &mut Sandbox,
         asking: &Asking,
         under: Under<'_>,
-    ) -> Result<std::result::Result<Running, String>> {
+    ) -> Tried<Running> {
         self.start_solo(sandbox, &asking.call(), under, WARM_UP)
     }
 
@@ -101,20 +98,17 @@ impl Session {
         asking: &mut Asking,
         first: Running,
         under: Under<'_>,
-    ) -> Result<std::result::Result<ncu::Log, String>> {
+    ) -> Tried<ncu::Log> {
         let mut running = first;
         for start in 1..=MOST_STARTS {
             let limit_s = asking.call().limit.as_secs();
-            let ended = match running.collect(sandbox)? {
-                Ok(ended) => ended,
-                Err(reason) => return Ok(Err(reason)),
-            };
+            let ended = running.collect(sandbox)?;
             tool::keep_raw(&format!("ncu-{start}"), &ended);
             let log = ncu::parse(&ended.log);
             let missing = log.lacks(&metrics::asked(&asking.kept.absent));
             let news = asking.kept.add(&asking.chip, &asking.program.version, &missing);
             if !log.launches.is_empty() {
-                return Ok(Ok(log));
+                return Ok(log);
             }
             // Kernels that are only ever in memory are on no list of what was built, and fit no filter made of it.
             let nothing_fitted = ended.status.done && log.connected && log.errors.is_empty();
@@ -122,13 +116,10 @@ impl Session {
             if (!news && !unfiltered) || start == MOST_STARTS {
                 let failed = if ended.status.done { String::new() } else { ended.program() };
                 let program = format!("{failed}\n{}", ended.output);
-                return Ok(Err(ncu::denied(&log, &program, ended.timed_out, limit_s)));
+                return Err(Failure::Denied(ncu::denied(&log, &program, ended.timed_out, limit_s)));
             }
-            running = match self.start_counting(sandbox, asking, under)? {
-                Ok(running) => running,
-                Err(reason) => return Ok(Err(reason)),
-            };
+            running = self.start_counting(sandbox, asking, under)?;
         }
-        Ok(Err("Nsight Compute was asked often enough".to_owned()))
+        Err(Failure::Denied("Nsight Compute was asked often enough".to_owned()))
     }
 }

@@ -1,7 +1,7 @@
 //! The rung of Nsight Compute: how it is called, and its numbers as findings and a table.
 
 use super::{
-    super::ladder::{Report, Tried},
+    super::ladder::{Report, Rung},
     findings::{self, Kernel, Scene},
     metrics,
     names::{is_framework, plain},
@@ -70,7 +70,7 @@ pub(super) fn report(
     facts: &BTreeMap<String, Facts>,
     scene: &Scene,
     absent: &[String],
-) -> Tried {
+) -> Rung {
     let is_own = |name: &str| own.iter().any(|known| known == name) || !is_framework(name);
     let mut groups: Vec<Group<'_>> = Vec::new();
     for launch in log.launches.iter().filter(|launch| is_own(&launch.kernel)) {

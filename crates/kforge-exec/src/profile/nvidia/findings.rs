@@ -308,5 +308,4 @@ pub(super) fn others(own_us: f64, time_us: f64) -> Option<Found> {
 }
 
 #[cfg(test)]
-#[path = "findings_tests.rs"]
 mod tests;

@@ -1,6 +1,7 @@
 //! compute-sanitizer on a winner: what it finds sends a candidate back, whatever its outputs look like.
 
 use super::{
+    super::{DOES_NOT_BUILD, NOT_CONSTRUCTED, gpu, refused},
     capture::Under,
     sanitizer::{self, Ended, TOOLS},
     sass::Facts,
@@ -9,6 +10,7 @@ use super::{
 };
 use crate::{
     error::{ExecError, Result},
+    failure::{OnFailure, Tried},
     judge::{
         Observer, Session,
         arm::{Arm, How},
@@ -34,23 +36,19 @@ impl Session {
     ///
     /// `Err` means that our own machinery failed. `SanitizerReport::digest` says whether the candidate is to go back.
     pub fn sanitize(&mut self, source: &str, observer: &dyn Observer) -> Result<SanitizerReport> {
-        let Some(device) = super::super::gpu(&self.options) else {
+        let Some(device) = gpu(&self.bench.options) else {
             return Ok(none("there is no GPU in this session: compute-sanitizer checks kernels where they run"));
         };
         let Some(program) = Program::find("compute-sanitizer") else {
             return Ok(none("compute-sanitizer is not there; it comes with the CUDA toolkit"));
         };
-        let _turn = self.shared_turn(observer)?;
+        let _turn = self.bench.shared_turn(observer)?;
         observer.stage("looking for smaller sizes");
         if let Some(report) = self.sanitize_reduced(&device, &program, source, observer)? {
             return Ok(report);
         }
-        let mut outcome = Outcome::begin(self, OWN_SIZES, source);
-        let Some(mut arm) = self.build(source, &[Special::default()], &mut outcome, observer)? else {
-            return Ok(none(&format!("it does not build: {}", outcome.verdict.reason)));
-        };
-        match self.runs_right(&mut arm)? {
-            Ok(()) => self.run_tools(arm, &device, &program, source, OWN_SIZES, observer),
+        match self.right_arm(OWN_SIZES, source, observer).or_reason()? {
+            Ok(arm) => self.run_tools(arm, &device, &program, source, OWN_SIZES, observer),
             Err(reason) => Ok(none(&reason)),
         }
     }
@@ -79,26 +77,26 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<Option<SanitizerReport>> {
         let smaller =
-            self.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
+            self.bench.opened.variants.first().is_some_and(|v| v["sizes"].as_object().is_some_and(|s| !s.is_empty()));
         if !smaller {
             return Ok(None);
         }
-        let mut outcome = Outcome::begin(self, REDUCED, source);
-        let Some(mut arm) = self.build(source, &[Special::default()], &mut outcome, observer)? else { return Ok(None) };
-        match self.runs_right(&mut arm)? {
-            Ok(()) => self.run_tools(arm, device, program, source, REDUCED, observer).map(Some),
+        match self.right_arm(REDUCED, source, observer).or_reason()? {
+            Ok(arm) => self.run_tools(arm, device, program, source, REDUCED, observer).map(Some),
             Err(_) => Ok(None),
         }
     }
 
-    /// Constructed and called once, with the right output.
-    fn runs_right(&mut self, arm: &mut Arm) -> Result<std::result::Result<(), String>> {
-        if let Err(verdict) = arm.construct(0, self.options.timeout)? {
-            return Ok(Err(format!("its module cannot be constructed: {}", verdict.reason)));
-        }
-        let set = self.referee.set(0, OWN, 0)?;
-        let called = arm.call(&mut self.referee, &mut self.evictor, &set, How::untimed(self.options.timeout))?;
-        Ok(called.map(|_| ()).map_err(|verdict| super::super::refused(&verdict, "not checked")))
+    /// Built, constructed and called once, with the right output.
+    fn right_arm(&mut self, sizes: &str, source: &str, observer: &dyn Observer) -> Tried<Arm> {
+        let mut outcome = Outcome::begin(self, sizes, source);
+        let built = self.bench.build(source, &[Special::default()], &mut outcome, observer);
+        let mut arm = built.because(DOES_NOT_BUILD)?;
+        arm.construct(0, self.bench.options.timeout).because(NOT_CONSTRUCTED)?;
+        let set = self.bench.referee.set(0, OWN, 0)?;
+        let called = self.bench.call(&mut arm, &set, How::untimed(self.bench.options.timeout));
+        called.denied(|verdict| refused(verdict, "not checked"))?;
+        Ok(arm)
     }
 
     fn run_tools(
@@ -117,7 +115,7 @@ impl Session {
         // The candidate's own process would only take memory from the tools.
         arm.sandbox.clear(&[])?;
         let mut sandbox = arm.sandbox;
-        let weights = self.referee.weights(&self.opened)?;
+        let weights = self.bench.referee.weights(&self.bench.opened)?;
         let Some(weights) = weights.first() else { return Ok(none("the problem has no sizes")) };
         let under = Under { device, source, weights };
         let mut report = SanitizerReport { sizes: sizes.to_owned(), tools: Vec::new() };
@@ -127,11 +125,11 @@ impl Session {
             for (number, (name, options)) in together {
                 let call = call(program, *number, name, options);
                 // No call to warm up: every access counts.
-                running.push((name, self.start_solo(&mut sandbox, &call, under, 0)?));
+                running.push((name, self.start_solo(&mut sandbox, &call, under, 0).or_reason()?));
             }
             for (name, running) in running {
                 let tool = match running {
-                    Ok(running) => match running.collect(&mut sandbox)? {
+                    Ok(running) => match running.collect(&mut sandbox).or_reason()? {
                         Ok(ended) => {
                             tool::keep_raw(name, &ended);
                             let how = Ended {

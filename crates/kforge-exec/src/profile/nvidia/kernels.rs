@@ -1,7 +1,7 @@
 //! Which kernels a call of the candidate launches, and how long each takes: torch's profiler in its own process.
 
 use super::{
-    super::ladder::{Found, Report, Tried},
+    super::ladder::{Found, Report, Rung},
     findings,
     names::{is_framework, plain},
 };
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-pub(super) fn report(torch: &str, seen: &Seen, time_us: Option<f64>) -> Tried {
+pub(super) fn report(torch: &str, seen: &Seen, time_us: Option<f64>) -> Rung {
     if let Some(error) = &seen.error {
         return Err(format!("torch's profiler failed: {error}"));
     }

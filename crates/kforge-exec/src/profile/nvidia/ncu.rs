@@ -229,5 +229,4 @@ pub(super) fn denied(log: &Log, output: &str, timed_out: bool, limit_s: u64) -> 
 }
 
 #[cfg(test)]
-#[path = "ncu_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! What the compiler gave each kernel: registers, shared memory, stack, spills.
 
 use super::{
-    super::ladder::{Found, Report, Tried},
+    super::ladder::{Found, Report, Rung},
     names::plain,
 };
 use serde::Deserialize;
@@ -84,7 +84,7 @@ fn before(line: &str, words: &str) -> Option<u64> {
 }
 
 /// In words, for kernels that ran where that is known.
-pub(super) fn report(detail: &str, kernels: &BTreeMap<String, Resources>, triton: &[TritonKernel]) -> Tried {
+pub(super) fn report(detail: &str, kernels: &BTreeMap<String, Resources>, triton: &[TritonKernel]) -> Rung {
     if kernels.is_empty() && triton.is_empty() {
         return Err("no compiled kernel was found among what the candidate built; kernels that are only in memory \
                     cannot be looked at"

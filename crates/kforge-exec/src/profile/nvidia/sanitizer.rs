@@ -201,5 +201,4 @@ pub(super) fn judge(name: &str, text: &str, ended: &Ended, by_mbarrier: bool) ->
 }
 
 #[cfg(test)]
-#[path = "sanitizer_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! What the machine code of each kernel does: tensor cores, widths of loads, local memory, asynchronous copies.
 
 use super::{
-    super::ladder::{Found, Report, Tried},
+    super::ladder::{Found, Report, Rung},
     names::plain,
 };
 use std::{collections::BTreeMap, fmt::Write};
@@ -126,7 +126,7 @@ pub(super) struct Wants {
 }
 
 /// In words; `ran` are the names of the kernels that ran, or nothing where that is not known.
-pub(super) fn report(tool: &str, kernels: &BTreeMap<String, Facts>, ran: &[String], wants: Wants) -> Tried {
+pub(super) fn report(tool: &str, kernels: &BTreeMap<String, Facts>, ran: &[String], wants: Wants) -> Rung {
     let matter = |name: &&String| ran.is_empty() || ran.iter().any(|other| plain(other) == plain(name));
     let mut told: Vec<(&String, &Facts)> = kernels.iter().filter(|(name, _)| matter(name)).collect();
     if told.is_empty() {

@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        CANDIDATE, ProfileOptions, ROOFLINE, kept,
-        ladder::{Ladder, Report, Tried},
+        CANDIDATE, DOES_NOT_BUILD, ProfileOptions, ROOFLINE, kept,
+        ladder::{Ladder, Report, Rung},
         operators::Reference,
         reference::REFERENCE_LIMIT,
         roofline, timed,
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     cell::Op,
     error::Result,
+    failure::{OnFailure, Tried},
     judge::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special},
     sandbox::Sandbox,
 };
@@ -69,13 +70,16 @@ impl Session {
         let looking = std::thread::spawn(|| Program::find("ncu"));
         let begun = Instant::now();
         let mut outcome = Outcome::begin(self, CANDIDATE, source);
-        let Some(mut arm) = self.build(source, &[Special::default()], &mut outcome, observer)? else {
-            let reason = format!("it does not build: {}", outcome.verdict.reason);
-            ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
-            return Ok(ladder.finish(None));
+        let built = self.bench.build(source, &[Special::default()], &mut outcome, observer);
+        let mut arm = match built.because(DOES_NOT_BUILD).or_reason()? {
+            Ok(arm) => arm,
+            Err(reason) => {
+                ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), Err(reason));
+                return Ok(ladder.finish(None));
+            }
         };
         observer.stage("running the candidate");
-        let called = self.call_a_few(&mut arm, source, options.time_us)?;
+        let called = self.call_a_few(&mut arm, source, options.time_us).or_reason()?;
         let time_us = called.as_ref().ok().copied().or(options.time_us);
         let runs = called.is_ok();
         ladder.note(CANDIDATE, begun.elapsed().as_secs_f64(), called.map(timed));
@@ -84,17 +88,19 @@ impl Session {
         }
         observer.stage("looking at what was built");
         let begun = Instant::now();
-        let mut built = self.read_built(&mut arm.sandbox)?;
+        let mut built = self.read_built(&mut arm.sandbox).or_reason()?;
         let built_s = begun.elapsed().as_secs_f64();
         observer.stage("profiling with Nsight Compute");
         let begun = Instant::now();
-        let weights = self.referee.weights(&self.opened)?;
+        let weights = self.bench.referee.weights(&self.bench.opened)?;
         let under = weights.first().map(|weights| Under { device, source, weights });
         let own = built.as_ref().map(|built| built.own.clone()).unwrap_or_default();
         let program = looking.join().unwrap_or_default();
         let mut asking = program.map(|program| Asking::new(self, program, &own, options.all_metrics));
         let running = match (&asking, under) {
-            (Some(asking), Some(under)) => Some((self.start_counting(&mut arm.sandbox, asking, under)?, under)),
+            (Some(asking), Some(under)) => {
+                Some((self.start_counting(&mut arm.sandbox, asking, under).or_reason()?, under))
+            }
             _ => None,
         };
         // From here on the profiler's process imports torch, and goes on by itself.
@@ -105,7 +111,7 @@ impl Session {
         let code_s = code_begun.elapsed().as_secs_f64();
         let counted = match (&mut asking, running) {
             (Some(asking), Some((Ok(running), under))) => {
-                self.count_on_gpu(&mut arm.sandbox, asking, running, under)?
+                self.count_on_gpu(&mut arm.sandbox, asking, running, under).or_reason()?
             }
             (_, Some((Err(reason), _))) => Err(reason),
             _ => Err("ncu is not there; install Nsight Compute, or put it on PATH".to_owned()),
@@ -113,7 +119,7 @@ impl Session {
         let counted_s = begun.elapsed().as_secs_f64();
         let mut reference_rung = Ladder::default();
         let reference = self.reference(&mut reference_rung, observer)?;
-        let chip = self.gpu.as_ref().map(Device::from).unwrap_or_default();
+        let chip = self.bench.gpu.as_ref().map(Device::from).unwrap_or_default();
         let scene = self.scene(&reference, &chip, time_us);
         let mut ran: Vec<String> = counted.iter().flat_map(|log| &log.launches).map(|l| l.kernel.clone()).collect();
         let told = counted.and_then(|log| {
@@ -132,7 +138,7 @@ impl Session {
         ladder.note(NCU, counted_s, told);
         note_code(&mut ladder, (built_s, code_s), built, &ran, &scene);
         if let Some((seen, kept)) = &seen {
-            let told = kernels::report(&self.versions.torch, seen, time_us);
+            let told = kernels::report(&self.bench.versions.torch, seen, time_us);
             ladder.note(KERNELS, seen_s, told.map(|report| if *kept { report.kept_before() } else { report }));
         }
         ladder.append(reference_rung);
@@ -145,7 +151,7 @@ impl Session {
     fn kernels(&mut self, arm: &mut Arm, source: &str, wanted: bool) -> Result<Option<(Seen, bool)>> {
         let file = self.kept_profile(&["kernels", source]);
         if !wanted {
-            let kept = kept::read(&file).filter(|_| !self.options.fresh);
+            let kept = kept::read(&file).filter(|_| !self.bench.options.fresh);
             return Ok(kept.map(|seen| (seen, true)));
         }
         let seen = kernels_of(arm)?;
@@ -156,25 +162,24 @@ impl Session {
     }
 
     /// Names and resources of what was built.
-    pub(super) fn read_built(&mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Built, String>> {
-        let environment = self.spec_maker().environment(sandbox.scratch(), None);
-        Ok(tool::code(sandbox, &environment, Part::Resources)?.map(|code| {
-            let mut built = Built { triton: code.triton, tool: code.tool, found: code.found, ..Built::default() };
-            // Newest first: of several builds of one kernel the last is the one that ran.
-            for (name, found) in code.files.iter().flat_map(|file| resources::parse(&file.usage)) {
-                built.resources.entry(name).or_insert(found);
-            }
-            built.own = built.resources.keys().cloned().chain(built.triton.iter().map(|k| k.name.clone())).collect();
-            built.own.sort();
-            built.own.dedup();
-            built
-        }))
+    pub(super) fn read_built(&mut self, sandbox: &mut Sandbox) -> Tried<Built> {
+        let environment = self.bench.spec_maker().environment(sandbox.scratch(), None);
+        let code = tool::code(sandbox, &environment, Part::Resources)?;
+        let mut built = Built { triton: code.triton, tool: code.tool, found: code.found, ..Built::default() };
+        // Newest first: of several builds of one kernel the last is the one that ran.
+        for (name, found) in code.files.iter().flat_map(|file| resources::parse(&file.usage)) {
+            built.resources.entry(name).or_insert(found);
+        }
+        built.own = built.resources.keys().cloned().chain(built.triton.iter().map(|k| k.name.clone())).collect();
+        built.own.sort();
+        built.own.dedup();
+        Ok(built)
     }
 
     /// Adds what its instructions are.
     pub(super) fn read_instructions(&mut self, sandbox: &mut Sandbox, built: &mut Built) -> Result<()> {
-        let environment = self.spec_maker().environment(sandbox.scratch(), None);
-        let code = tool::code(sandbox, &environment, Part::Sass)?.unwrap_or_default();
+        let environment = self.bench.spec_maker().environment(sandbox.scratch(), None);
+        let code = tool::code(sandbox, &environment, Part::Sass).or_reason()?.unwrap_or_default();
         built.code_tool = code.tool;
         for (name, found) in code.files.iter().flat_map(|file| sass::parse(&file.sass)) {
             built.facts.entry(name).or_insert(found);
@@ -193,7 +198,7 @@ impl Session {
     }
 
     fn multiply(&self) -> Multiply {
-        match self.opened.contract.mul {
+        match self.bench.opened.contract.mul {
             Some(Precision::Tf32) => Multiply::Tf32,
             Some(Precision::Fp16 | Precision::Bf16) => Multiply::Half,
             Some(Precision::Fp8) => Multiply::Eighth,
@@ -236,12 +241,12 @@ impl Session {
 
 /// By torch's profiler, in the candidate's own process.
 fn kernels_of(arm: &mut Arm) -> Result<Seen> {
-    Ok(match arm.ask(Op::Kernels(KERNEL_CALLS), REFERENCE_LIMIT)? {
+    Ok(match arm.ask(Op::Kernels(KERNEL_CALLS), REFERENCE_LIMIT).or_reason()? {
         Ok(_) => serde_json::from_str(&arm.cell.whole_detail()).unwrap_or_else(|error| Seen {
             error: Some(format!("its answer cannot be read: {error}")),
             ..Seen::default()
         }),
-        Err(verdict) => Seen { error: Some(verdict.reason), ..Seen::default() },
+        Err(reason) => Seen { error: Some(reason), ..Seen::default() },
     })
 }
 
@@ -261,7 +266,7 @@ fn note_code(
         }
     };
     let because = |tool: &str, reason: String| if built.unread(tool) { NO_READER.to_owned() } else { reason };
-    let resources: Tried = resources::report(&built.tool, &built.resources, &built.triton);
+    let resources: Rung = resources::report(&built.tool, &built.resources, &built.triton);
     ladder.note(RESOURCES, built_s, resources.map_err(|reason| because(&built.tool, reason)));
     let wants = Wants { products: scene.products, tensor_cores: scene.tensor_cores };
     let code = sass::report(&built.code_tool, &built.facts, ran, wants);

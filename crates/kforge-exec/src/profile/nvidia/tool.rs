@@ -3,7 +3,7 @@
 use super::super::ladder::quoted;
 use crate::{
     cell::{Cell, Op},
-    error::Result,
+    failure::{Failure, OnFailure, Tried},
     memory::Sealed,
     process::{find_program, run_bounded},
     referee::{InputSet, Referee},
@@ -162,17 +162,12 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts it; a candidate that waits imports torch and does nothing else until `collect`.
-    pub(super) fn start(
-        sandbox: &mut Sandbox,
-        how: &Call,
-        solo: &Solo<'_>,
-        referee: &mut Referee,
-    ) -> Result<std::result::Result<Self, String>> {
+    pub(super) fn start(sandbox: &mut Sandbox, how: &Call, solo: &Solo<'_>, referee: &mut Referee) -> Tried<Self> {
         if sandbox.report.level < SandboxLevel::Full {
             // Tools talk over network sockets, which nothing hostile gets outside of a network namespace of its own.
-            return Ok(Err("the sandbox has no network of its own here, without which no tool that uses sockets is \
-                           started; `kforge doctor` says what is missing"
-                .to_owned()));
+            let why = "the sandbox has no network of its own here, without which no tool that uses sockets is started; \
+                       `kforge doctor` says what is missing";
+            return Err(Failure::Denied(why.to_owned()));
         }
         let spec = json!({
             "role": "inspector",
@@ -188,18 +183,22 @@ impl Running {
             },
             "solo": solo.spec,
         });
-        let mut slots = Slots::host((solo.input_bytes, ANSWER_BYTES))?;
+        let mut slots = Slots::plain((solo.input_bytes, ANSWER_BYTES))?;
         slots.lay_copy(referee, solo.inputs)?;
         let mut cell = Cell::spawn(sandbox, &spec, &solo.environment, slots, &[solo.weights.fd()])?;
-        let started = ask::<Started>(&mut cell, sandbox, START, START_LIMIT)?;
-        Ok(started.and_then(|answer| answer.error.map_or(Ok(()), Err)).map(|()| Self { cell, limit: how.limit }))
+        match ask::<Started>(&mut cell, sandbox, START, START_LIMIT)?.error {
+            Some(reason) => Err(Failure::Denied(reason)),
+            None => Ok(Self { cell, limit: how.limit }),
+        }
     }
 
     /// Lets the candidate run, and waits for the end.
-    pub(super) fn collect(mut self, sandbox: &mut Sandbox) -> Result<std::result::Result<Ended, String>> {
-        let limit = self.limit + START_LIMIT;
-        let ended = ask::<Ended>(&mut self.cell, sandbox, COLLECT, limit)?;
-        Ok(ended.and_then(|ended| ended.error.clone().map_or(Ok(ended), Err)))
+    pub(super) fn collect(mut self, sandbox: &mut Sandbox) -> Tried<Ended> {
+        let ended: Ended = ask(&mut self.cell, sandbox, COLLECT, self.limit + START_LIMIT)?;
+        match ended.error {
+            Some(reason) => Err(Failure::Denied(reason)),
+            None => Ok(ended),
+        }
     }
 }
 
@@ -213,30 +212,22 @@ pub(super) enum Part {
 }
 
 /// Reads what was built, by a process that loads none of it.
-pub(super) fn code(
-    sandbox: &mut Sandbox,
-    environment: &BTreeMap<String, String>,
-    part: Part,
-) -> Result<std::result::Result<Code, String>> {
+pub(super) fn code(sandbox: &mut Sandbox, environment: &BTreeMap<String, String>, part: Part) -> Tried<Code> {
     let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
-    let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::host((4096, ANSWER_BYTES))?, &[])?;
+    let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::plain((4096, ANSWER_BYTES))?, &[])?;
     let what = if part == Part::Sass { SASS } else { RESOURCES };
-    let found = ask::<Code>(&mut cell, sandbox, what, CODE_LIMIT)?;
-    Ok(found.and_then(|code| code.error.clone().map_or(Ok(code), Err)))
+    let found: Code = ask(&mut cell, sandbox, what, CODE_LIMIT)?;
+    match found.error {
+        Some(reason) => Err(Failure::Denied(reason)),
+        None => Ok(found),
+    }
 }
 
-fn ask<T: DeserializeOwned>(
-    cell: &mut Cell,
-    sandbox: &mut Sandbox,
-    what: u64,
-    limit: Duration,
-) -> Result<std::result::Result<T, String>> {
-    let length = match cell.ask(sandbox, Op::Inspect(what), limit)? {
-        Ok(answer) => (answer.a as usize).min(ANSWER_BYTES),
-        Err(verdict) => return Ok(Err(format!("the tool's process failed: {}", verdict.reason))),
-    };
+fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, what: u64, limit: Duration) -> Tried<T> {
+    let answer = cell.ask(sandbox, Op::Inspect(what), limit).because("the tool's process failed")?;
+    let length = (answer.a as usize).min(ANSWER_BYTES);
     let bytes = cell.slots.output()?[..length].to_vec();
-    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}")))
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}"))?)
 }
 
 /// Of what a tool printed the line that says why it failed: the first one that sounds like it, else the first of all.
@@ -284,5 +275,4 @@ pub(super) fn keep_raw(name: &str, ended: &Ended) {
 }
 
 #[cfg(test)]
-#[path = "tool_tests.rs"]
 mod tests;

@@ -16,6 +16,35 @@ fn what_the_user_bans_and_requires_is_told() {
 }
 
 #[test]
+fn what_the_reference_writes_must_be_written() {
+    let prompts = prompts("cpu/cpp", Edits::default());
+    let told = |problem: Option<ProblemReport>| {
+        let mut input = generator("cpu/cpp", GeneratorPass::First);
+        input.job.problem = problem;
+        let user = prompts.generator(&input).unwrap().user;
+        user.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let nothing = told(Some(ProblemReport::default()));
+    assert!(nothing.contains("inputs must be unchanged after the call."), "{nothing}");
+    assert!(!nothing.contains("reference writes"), "{nothing}");
+    let unknown = told(None);
+    assert!(unknown.contains("unchanged after the call, but for those that the reference writes."), "{unknown}");
+    assert!(unknown.contains("What the reference writes besides what it returns is output too"), "{unknown}");
+    let writes = vec!["input 3 (cache)".to_owned(), "buffer norm.running_mean".to_owned()];
+    let known = told(Some(ProblemReport { writes, ..ProblemReport::default() }));
+    assert!(
+        known.contains("- The reference writes input 3 (cache), buffer norm.running_mean. That is output"),
+        "{known}"
+    );
+    assert!(
+        known.contains("6. The same input twice; inputs of which parts of several sizes were changed. The reference"),
+        "{known}"
+    );
+    assert!(known.contains("Every other input must be unchanged after the call."), "{known}");
+    assert!(!known.contains("; inputs must be unchanged"), "{known}");
+}
+
+#[test]
 fn a_contract_in_the_problem_is_told_until_it_is_read() {
     let prompts = prompts("cpu/cpp", Edits::default());
     let told = |source: &str, problem: Option<ProblemReport>| {

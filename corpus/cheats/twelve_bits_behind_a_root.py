@@ -1,0 +1,48 @@
+"""Weights in twelve bits: the reference bears positive inputs only, over which errors average out.
+
+problem: root_features
+expect: mismatch/precision|mismatch/numeric
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cmath>
+#include <cstdint>
+extern "C" int product(const float* x, const float* w, float* y, int64_t rows, int64_t k, int64_t n) {
+    #pragma omp parallel for
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < rows; i++) {
+            float part[16] = {};
+            for (int64_t p = 0; p < k; p += 16)
+                for (int64_t q = 0; q < 16; q++) part[q] += std::sqrt(x[i * k + p + q]) * w[j * k + p + q];
+            float sum = 0;
+            for (int64_t q = 0; q < 16; q++) sum += part[q];
+            y[i * n + j] = sum;
+        }
+    return 0;
+}
+"""
+LIB = kforge_rt.build(SOURCE)
+
+
+def rounded(weight, bits):
+    """Whole numbers of so many bits, with a scale for each 64 of them."""
+    blocks = weight.reshape(-1, 64)
+    scale = (blocks.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)).clamp(min=1e-30)
+    return ((blocks / scale).round() * scale).reshape(weight.shape).contiguous()
+
+
+class NewModel(torch.nn.Module):
+    def __init__(self, features, mixtures):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(mixtures, features))
+
+    def prepare(self):
+        self.packed = rounded(self.weight.detach(), 12)
+
+    def forward(self, x):
+        y = torch.empty(x.shape[0], self.packed.shape[0])
+        LIB.product(x, self.packed, y, x.shape[0], x.shape[1], y.shape[1])
+        return y

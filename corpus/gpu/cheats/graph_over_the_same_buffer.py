@@ -1,0 +1,42 @@
+"""Replays a CUDA graph that writes diagonals into a buffer of its own, whose zeros were written before it was captured.
+
+problem: diagonal_blocks
+expect: mismatch|generation_failure|correct
+expect-unguarded: mismatch|generation_failure|correct
+"""
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cuda_runtime.h>
+#include <cstdint>
+
+__global__ void diagonals(const float* x, float* y, int64_t count, int64_t length) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i * length + i % length] = x[i];
+}
+
+extern "C" int diagonal(const float* x, float* y, int64_t count, int64_t length, void* stream) {
+  diagonals<<<(unsigned)((count + 255) / 256), 256, 0, (cudaStream_t)stream>>>(x, y, count, length);
+  return (int)cudaGetLastError();
+}
+"""
+LIB = kforge_rt.build(SOURCE, lang="cuda")
+
+
+class NewModel(torch.nn.Module):
+    graph = None
+
+    def forward(self, x):
+        if self.graph is None:
+            self.given = x.clone()
+            self.kept = torch.zeros(*x.shape, x.shape[1], device=x.device)
+            LIB.diagonal(self.given, self.kept, x.numel(), x.shape[1])
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                LIB.diagonal(self.given, self.kept, x.numel(), x.shape[1])
+        self.given.copy_(x)
+        self.graph.replay()
+        return self.kept

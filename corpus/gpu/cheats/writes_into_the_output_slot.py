@@ -1,0 +1,72 @@
+"""Looks for the tensors that results are copied to among all objects, writes to the one whose turn it is and returns it: nothing is
+left to copy, and half of the passes are made in that time.
+
+problem: sines
+expect: generation_failure/guardrail
+expect-unguarded: generation_failure/clock|generation_failure/floor|generation_failure/fake_kernel|runtime_error|correct|mismatch
+"""
+
+import gc
+
+import kforge_rt
+import torch
+
+SOURCE = r"""
+#include <cuda_runtime.h>
+#include <cmath>
+#include <cstdint>
+
+__global__ void sine(const float4* x, float4* y, int64_t quads, int tail) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < quads) {
+    const float4 v = x[i];
+    y[i] = make_float4(sinf(v.x), sinf(v.y), sinf(v.z), sinf(v.w));
+  } else if (i < quads + tail) {
+    const int64_t at = 3 * quads + i;
+    ((float*)y)[at] = sinf(((const float*)x)[at]);
+  }
+}
+
+// As many passes as the framework makes, to and fro between two buffers; an even number ends in a.
+extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t number, void* stream) {
+  const unsigned blocks = (unsigned)((count / 4 + count % 4 + 255) / 256);
+  for (int i = 0; i < number; ++i) {
+    float* to = i % 2 ? a : b;
+    sine<<<blocks, 256, 0, (cudaStream_t)stream>>>((const float4*)x, (float4*)to, count / 4, (int)(count % 4));
+    x = to;
+  }
+  return (int)cudaGetLastError();
+}
+"""
+LIB = kforge_rt.build(SOURCE, lang="cuda")
+PENDING = []
+ask = torch.Tensor.data_ptr
+
+
+def data_ptr(self):
+    if PENDING and PENDING[0][0] is self:
+        a, b = PENDING.pop()
+        LIB.steps(a, a, b, a.numel(), 4)
+    return ask(self)
+
+
+setattr(torch.Tensor, "data_ptr", data_ptr)
+
+
+class NewModel(torch.nn.Module):
+    places = None
+
+    def forward(self, x):
+        if self.places is None:
+            found = [o for o in gc.get_objects() if type(o).__name__ == "Expected"]
+            views = [view for one in found for view in one.output_views if view.shape == x.shape and view.is_cuda]
+            self.places = {}
+            self.views = sorted(views, key=ask)
+        # Inputs and outputs of a place have the same number.
+        self.places.setdefault(ask(x), None)
+        number = sorted(self.places).index(ask(x))
+        a = self.views[number] if len(self.views) == len(self.places) else torch.empty_like(x)
+        b = torch.empty_like(x)
+        LIB.steps(x, a, b, x.numel(), 4)
+        PENDING[:] = [(a, b)]
+        return a

@@ -1,0 +1,493 @@
+"""The process that runs hostile code. It is asked for outputs, and nothing it says is believed.
+
+A negative answer (it raised, it has no class) is taken at its word, since it can only hurt the candidate itself.
+Baselines run here too, in a sandbox of the same kind, so that both arms carry the same overhead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..shared import device_context, layout, wire
+from ..shared.align import align
+from ..shared.modes import of_calls
+from ..shared.slot_layout import Plan
+from . import audit, baselines, modules
+from .failure import Failure, classify
+from .outputs import Expected, as_expected, checked, claims, copied
+from .written import Writes
+
+_clock = time.perf_counter_ns  # before any candidate could replace it
+_LAUNCHES = "launches.json"
+_WARM_ROWS = 6  # of results that may be there at once: held, before, now, and what lies between
+_MOST_WARM, _PIECE = 256 << 20, 8 << 20
+
+
+def main(spec: dict[str, Any], fds: list[int]) -> None:
+    """Serves requests until kforge closes the channel."""
+    channel = socket.socket(fileno=fds[0])
+    worker = _Cell(spec, fds)
+    channel.send(wire.reply(0, "ready"))  # before any candidate code: without it the failure is ours
+    while (request := wire.read_request(channel)) is not None:
+        handed_over: list[int] = []
+        try:
+            kind, inside, a, b = worker.perform(request)
+            detail = 0
+            handed_over = worker.handed_over()
+        except BaseException as error:  # SystemExit and KeyboardInterrupt from a candidate are failures like others
+            kind, inside, a, b = "", 0, 0, 0
+            failure = classify(error, worker.stage, worker.filename)
+            kind, detail = failure.kind, worker.write_detail(failure.text)
+        answer = wire.reply(request.nonce, kind, inside, a, b, detail)
+        if handed_over:
+            socket.send_fds(channel, [answer], handed_over)
+        else:
+            channel.send(answer)
+
+
+Memory = memoryview | torch.Tensor
+
+
+class _Host:
+    """Inputs in shared memory, results in this process's own, and the processor's clock."""
+
+    def __init__(self, plan: Plan, input_file: int) -> None:
+        mapped = mmap.mmap(input_file, plan.input_size)
+        self.inputs: list[Memory] = plan.inputs(memoryview(mapped))
+        base = torch.frombuffer(mapped, dtype=torch.uint8).data_ptr()
+        self.input_range = (base, base + plan.input_size)
+
+    def run(self, model: Any, arguments: list[list[Any]], results: list[Any], clone: bool) -> tuple[int, int]:
+        start = _clock()
+        for these in arguments:
+            result = model(*these)
+            results.append(copied(result, _always) if clone else result)
+        return _clock() - start, 0
+
+    def locate(self, address: int) -> tuple[int, int]:
+        return 1, address
+
+    def take_fresh(self) -> list[tuple[int, int]]:
+        return []
+
+    def empty(self, make: Callable[[], Any]) -> Any:
+        return make()
+
+    def fetch(self) -> None:
+        """Inputs are here."""
+
+    def wait(self) -> None:
+        """What was called is done."""
+
+
+def _always(_tensor: torch.Tensor) -> bool:
+    return True
+
+
+def _slots(spec: dict[str, Any], input_file: int) -> Any:
+    plan = Plan(spec["input_bytes"], spec["output_bytes"], spec["places"])
+    if not device_context.on_gpu():
+        return _Host(plan, input_file)
+    from .cuda import cell as cuda_cell
+
+    return cuda_cell.Gpu(plan, input_file, spec["staged"])
+
+
+class _Variant:
+    """One construction: sizes, initial arguments and weights."""
+
+    def __init__(self, spec: dict[str, Any], inputs: list[Memory], weights_fd: int) -> None:
+        self.init = layout.unpack(spec["init"])
+        self.input_skeleton = layout.unpack(spec["input_skeleton"])
+        self.input_fields = [layout.Field(**field) for field in spec["inputs"]]
+        self.training = spec["training"]
+        self.autograd = spec.get("autograd", False)
+        self.spec = spec
+        self._weights = spec["weights"]
+        self._weights_fd = weights_fd
+        self._inputs = inputs
+        fields = [layout.Field(**field) for field in spec["outputs"]]
+        self.expected = Expected(
+            layout.unpack(spec["output_skeleton"]), fields, spec["aliases_allowed"], spec["shared_outputs"]
+        )
+
+    def weights(self) -> list[tuple[str, torch.Tensor]]:
+        size = os.fstat(self._weights_fd).st_size
+        mapped = mmap.mmap(self._weights_fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        return [(w["name"], layout.Field(**w["field"]).view(memoryview(mapped))) for w in self._weights]
+
+    def arguments(self, place: int = 0) -> list[Any]:
+        """Fresh tensor objects over the input slot: nothing can be remembered on them."""
+        joined: list[Any] = layout.join(self.input_skeleton, self.tensors(place))
+        return joined
+
+    def tensors(self, place: int = 0) -> list[torch.Tensor]:
+        return [field.view(self._inputs[place]) for field in self.input_fields]
+
+
+class _Copies:
+    """Where nobody can read this process's memory: results are copied into shared memory, as a part of the call."""
+
+    def __init__(self, file: int, spec: dict[str, Any]) -> None:
+        self._stride = spec["output_bytes"]
+        self._memory = memoryview(mmap.mmap(file, spec["places"] * self._stride))
+
+    def take(self, rows: list[list[torch.Tensor]], fields: list[layout.Field]) -> bytes:
+        told = b""
+        for place, row in enumerate(rows):
+            part = self._memory[place * self._stride : (place + 1) * self._stride]
+            for field, tensor in zip(fields, row, strict=True):
+                if field.nbytes:
+                    field.view(part).copy_(tensor)
+                told += struct.pack(f"<QQ{tensor.dim()}q", 0, place * self._stride + field.offset, *field.stride)
+        return told
+
+
+class _Cell:
+    def __init__(self, spec: dict[str, Any], fds: list[int]) -> None:
+        self._spec = spec
+        _channel, in_fd, out_fd, detail_fd, *weight_fds = fds
+        self._detail = mmap.mmap(detail_fd, wire.DETAIL_BYTES)
+        device_context.settle(spec["place"])
+        device_context.allow_precision(spec["mul"])
+        self._slots = _slots(spec, in_fd)
+        self._copies = _Copies(out_fd, spec) if spec["copies"] else None
+        self._variants = [
+            _Variant(v, self._slots.inputs, fd) for v, fd in zip(spec["variants"], weight_fds, strict=True)
+        ]
+        self.filename = spec["filename"]
+        self.stage = "import"
+        self._module: types.ModuleType | None = None
+        self._current: Any = self._variants[0] if self._variants else None  # a builder calls nothing
+        self._model: Any = None
+        self._writes: Any = None  # what its calls must write besides what they return
+        self._arguments: list[list[Any]] = []
+        self._results: list[Any] = []  # of the last row
+        self._warm = 0  # bytes that the heap has had at once
+        self._before: list[Any] = []  # of the row before it, where there is room
+        self._held: list[Any] = []
+        self._clone = False
+        self._is_null = False
+        self._fresh_files: list[int] = []
+        torch.set_num_threads(spec["threads"])
+        self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._audit = audit.install(
+            skip_kernels=spec["skip_kernels"], interpret=spec["triton"], arch=spec["arch"], source=spec["source"],
+            pose=spec["aot"] and spec["model"] == "triton",
+        )  # fmt: skip
+
+    def perform(self, request: wire.Request) -> tuple[str, int, int, int]:
+        if request.op == wire.OP_IMPORT:
+            self.stage = "import"
+            self._module = self._import()
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_CONSTRUCT:
+            self.stage = "construct"
+            return self._construct(self._variants[request.argument])
+        if request.op == wire.OP_LOAD_WEIGHTS:
+            self.stage = "construct"
+            weights = self._variants[request.argument].weights()
+            align(self._model, weights)
+            self._writes.settle(weights)
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_PIN:
+            if not device_context.on_gpu():
+                place_threads(self._cores, apart=bool(request.argument))
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_READY:
+            self._ready(request.argument)
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_HOLD:
+            self._held.append(self._results)
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_CLONE:
+            self._clone = bool(request.argument)
+            return "ok", 0, 0, 0
+        if request.op == wire.OP_AHEAD_OF_TIME:
+            return self._ahead_of_time()
+        if request.op == wire.OP_PROFILE:
+            return self._profile(request.argument)
+        if request.op == wire.OP_KERNELS:
+            return self._kernels(request.argument)
+        self.stage = "forward"
+        if request.op == wire.OP_ROW:
+            inside, launching = self._run(self._slots.run)
+            return "ok", inside, launching, self._claim()
+        if request.op == wire.OP_QUEUE:
+            return "ok", 0, self._run(self._slots.queue), 0
+        if request.op == wire.OP_COLLECT:
+            inside = self._slots.collect()
+            return "ok", inside, 0, self._claim()
+        self._slots.fetch()
+        if request.op == wire.OP_AUDIT:
+            return self._audited_call()
+        if request.op == wire.OP_REPEAT:
+            return "ok", self._repeat(request.argument), 0, 0
+        if request.op == wire.OP_GRAPH:
+            return "ok", self._time_as_graph(request.argument), 0, 0
+        raise Failure("protocol", f"unknown request {request.op}")
+
+    def _import(self) -> types.ModuleType:
+        source, filename = self._spec["source"], self._spec["filename"]
+        if self._spec["model"] == "cute" and self._spec["role"] != "baseline":
+            from .cute import aot as cute_aot
+
+            cute_aot.prepare(self._spec["arch"], os.path.join(os.getcwd(), "cache"))
+        if self._spec["search_path"]:
+            sys.path[:0] = self._spec["search_path"]
+            module = types.ModuleType("kforge_problem")
+            module.__file__ = filename
+            sys.modules[module.__name__] = module
+            exec(compile(source, filename, "exec"), module.__dict__)
+            return module
+        return modules.load_candidate(source, filename)
+
+    def _class(self) -> Any:
+        if self._module is None:
+            raise Failure("import", "nothing was imported")
+        return modules.find_class(self._module, baseline=self._spec["role"] == "baseline")
+
+    def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
+        model = self._new_model(variant)
+        if not variant.training:  # else as constructed: a part that the constructor froze stays frozen
+            model.eval()
+        weights = variant.weights()
+        unplaced = align(model, weights)
+        writes = Writes(model, variant.spec, weights)
+        self._check_signature(model, variant)
+        prepare_ns = 0
+        if self._spec["role"] == "candidate" and self._spec["prepare"] and callable(getattr(model, "prepare", None)):
+            self.stage = "prepare"
+            start = _clock()
+            with of_calls(variant.autograd):
+                model.prepare()
+            prepare_ns = _clock() - start
+        writes.settle(weights)
+        if self._spec["role"] == "baseline":
+            dtypes = [f.torch_dtype for f in variant.expected.output_fields]
+            way, mul = self._spec["baseline"], self._spec["mul"]
+            model = baselines.in_its_way(model, way, variant.arguments(), mul, dtypes)
+        self._model, self._current, self._writes = model, variant, writes
+        gc.collect()
+        gc.disable()
+        return "ok", prepare_ns, len(unplaced), 0
+
+    def _new_model(self, variant: _Variant) -> Any:
+        """On a GPU weights are made there: filling them on the CPU would take longer than all else."""
+        made = self._class()
+        if device_context.on_gpu():
+            try:
+                with device_context.new_tensors_here():
+                    return device_context.brought_here(made(*variant.init))
+            except Exception:
+                pass  # a constructor that insists on the CPU is let; what else is wrong comes up again
+        return device_context.brought_here(made(*variant.init))
+
+    def _check_signature(self, model: Any, variant: _Variant) -> None:
+        try:
+            signature = inspect.signature(model.forward)
+        except (TypeError, ValueError):
+            return
+        try:
+            signature.bind(*variant.arguments())
+        except TypeError as error:
+            raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
+
+    def _ready(self, argument: int) -> None:
+        """What belongs to no time: old results go, and arguments for the next row are made."""
+        count, self._is_null = argument & (wire.NULL_ROW - 1), bool(argument & wire.NULL_ROW)
+        self._warm_heap(count)
+        self._before = self._results if self._spec["keeps"] else []
+        # Outside of inference mode: torch.compile would take other tensors for other inputs and compile again.
+        self._arguments = [self._current.arguments(place) for place in range(count)]
+        self._writes.restore()
+        self._results = self._slots.empty(lambda: [self._nothing() for _ in range(count)]) if self._is_null else []
+        self._slots.wait()
+
+    def _warm_heap(self, count: int) -> None:
+        """Memory for results of several rows is made once, in every arm alike, as in a program that has run for a while: the
+        first touch of a page takes longer than many kernels do, and chance decides when it happens."""
+        if device_context.on_gpu():
+            return
+        wanted = min(_WARM_ROWS * count * sum(f.nbytes for f in self._current.expected.output_fields), _MOST_WARM)
+        if wanted > self._warm:
+            # In pieces that the allocator keeps when they are given back.
+            pieces = [torch.ones(_PIECE, dtype=torch.uint8) for _ in range(-(-wanted // _PIECE))]
+            del pieces
+            self._warm = wanted
+
+    def _nothing(self) -> Any:
+        """A result that nobody computed."""
+        expected = self._current.expected
+        made = [
+            torch.empty(f.shape, dtype=f.torch_dtype, device=device_context.device()) for f in expected.output_fields
+        ]
+        result, names = layout.join(expected.output_skeleton, made), self._writes.names
+        return (result, list(zip(names, made[len(made) - len(names) :], strict=True))) if names else result
+
+    def _called(self) -> Any:
+        """The module; where it must write something, what it returns comes with that. Such calls are made one by one."""
+        if not self._writes.names:
+            return self._model
+        inputs = self._current.tensors()
+
+        def call(*arguments: Any) -> Any:
+            return self._model(*arguments), self._writes.gather(inputs)
+
+        return call
+
+    def _run(self, run: Any) -> Any:
+        prepared = iter(self._results)
+        model = (lambda *_arguments: next(prepared)) if self._is_null else self._called()
+        results: list[Any] = []
+        with of_calls(self._current.autograd):
+            told = run(model, self._arguments, results, self._clone and not self._is_null)
+        self._results = results
+        return told
+
+    def _claim(self) -> int:
+        """Says where the results of the last calls lie; how many pieces of memory are handed over for it."""
+        expected, reach = self._current.expected, self._slots.input_range
+        rows = [self._tensors_of(result, expected, reach) for result in self._results]
+        self._results = rows  # numbers have become tensors, which must stay
+        if self._copies is not None:
+            told = self._copies.take(rows, expected.output_fields)
+        else:
+            told = claims(rows, self._slots.locate)
+        fresh = self._slots.take_fresh()
+        self._fresh_files = [file for file, _size in fresh]
+        told += b"".join(size.to_bytes(8, "little") for _file, size in fresh)
+        if len(told) > wire.DETAIL_BYTES - wire.CLAIMS_AT:
+            raise Failure("structure", "forward returns more tensors than can be told")
+        self._detail[wire.CLAIMS_AT : wire.CLAIMS_AT + len(told)] = told
+        return len(fresh)
+
+    def _tensors_of(self, result: Any, expected: Expected, reach: tuple[int, int]) -> list[torch.Tensor]:
+        if not self._writes.names:
+            return checked(result, expected, reach)
+        returned, written = result
+        found = checked(returned, expected, reach)
+        fields = expected.output_fields[len(found) :]
+        return found + [as_expected(tensor, f, name) for (name, tensor), f in zip(written, fields, strict=True)]
+
+    def handed_over(self) -> list[int]:
+        """Descriptors that go with the next answer."""
+        files, self._fresh_files = self._fresh_files, []
+        return files
+
+    def _time_as_graph(self, replays: int) -> int:
+        arguments = self._current.arguments()
+        with of_calls(self._current.autograd):
+            nanoseconds: int = self._slots.time_as_graph(lambda: self._model(*arguments), replays)
+        return nanoseconds
+
+    def _repeat(self, calls: int) -> int:
+        """Calls whose outputs nobody wants, for a profiler that looks on: handing them over would be in its way."""
+        model = self._model
+        self._writes.restore()
+        with of_calls(self._current.autograd):
+            start = _clock()
+            for _ in range(calls):
+                model(*self._current.arguments())
+            self._slots.wait()
+            return _clock() - start
+
+    def _audited_call(self) -> tuple[str, int, int, int]:
+        """One call under a dispatch mode that sees framework operators, also those called from C++."""
+        self._ready(1)
+        results: list[Any] = []
+        with of_calls(self._current.autograd), audit.OperatorClock(self._slots.wait) as operators:
+            start = _clock()
+            self._slots.run(self._called(), self._arguments, results, self._clone)
+            total = _clock() - start
+        self._results = results
+        self._claim()
+        if audit.failed_launches():
+            raise Failure("fake_kernel", "a kernel's launcher failed, and forward went on without it")
+        self.write_detail("\n".join(operators.names()))
+        return "ok", total, self._audit.launches(), operators.nanoseconds
+
+    def _profile(self, calls: int) -> tuple[str, int, int, int]:
+        """Of the reference: where its time goes, operator by operator, and what it computes and moves."""
+        from . import operators
+
+        told = operators.report(self._model, self._current.arguments, calls, self._current.autograd)
+        return "ok", 0, self.write_detail(told), 0
+
+    def _kernels(self, calls: int) -> tuple[str, int, int, int]:
+        """Of whatever is constructed: the kernels on the GPU that its calls launch."""
+        from . import operators
+
+        return "ok", 0, self.write_detail(operators.kernels(self._model, self._current.arguments, calls)), 0
+
+    def _ahead_of_time(self) -> tuple[str, int, int, int]:
+        if self._spec["role"] == "baseline":
+            baselines.compile_only(self._model, self._current.arguments(), self._spec["baseline"])
+            return "ok", 0, 0, 0
+        return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
+
+    def _keep_launches(self) -> tuple[str, int, int, int]:
+        """In the interpreting cell: what was launched, for the compiling one in the same scratch."""
+        launches = self._audit.triton.recorded_launches()
+        with open(_LAUNCHES, "w", encoding="utf-8") as file:
+            json.dump(launches, file)
+        return "ok", 0, len(launches), 0
+
+    def _compile_ahead(self) -> tuple[str, int, int, int]:
+        """In the compiling cell: every kernel, with the signatures that were seen or that the candidate names itself."""
+        if self._module is None:
+            raise Failure("import", "nothing was imported")
+        arch = self._spec["arch"]
+        if self._spec["model"] == "cute":
+            from .cute import aot as cute_aot
+
+            reports = cute_aot.compile_module(self._module, arch)
+        else:
+            from .triton import aot as triton_aot
+
+            with open(_LAUNCHES, encoding="utf-8") as file:
+                launches = json.load(file)
+            reports = triton_aot.compile_launches(self._module, launches, arch)
+        for report in reports:
+            if not report["ok"] and report["kind"] in ("compile", "resources"):
+                raise Failure("compiler", f"kernel {report['kernel']} for {arch}: {report['error']}")
+        unchecked = [f"{r['kernel']}: {r['error']}" for r in reports if not r["ok"]]
+        self.write_detail("; ".join(unchecked))
+        return "ok", 0, len(reports) - len(unchecked), len(unchecked)
+
+    def write_detail(self, text: str) -> int:
+        data = text.encode("utf-8", "replace")[: wire.DETAIL_BYTES]
+        self._detail[: len(data)] = data
+        if len(data) < wire.DETAIL_BYTES:
+            self._detail[len(data)] = 0
+        return len(data)
+
+
+def place_threads(cores: list[int], apart: bool) -> None:
+    """Holds the calling thread on one core and the pools' threads on the others, or sets them all free again.
+
+    A spinning barrier whose two threads were woken on the same core takes a scheduler tick instead of microseconds.
+    """
+    if len(cores) < 2:
+        return
+    caller = threading.get_native_id()
+    others = sorted(int(name) for name in os.listdir("/proc/self/task") if int(name) != caller)
+    places = {caller: {cores[0]}} | {thread: {cores[1 + i % (len(cores) - 1)]} for i, thread in enumerate(others)}
+    for thread, place in places.items():
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(thread, place if apart else set(cores))

@@ -1,0 +1,1 @@
+"""The part of a cell that knows the GPU."""

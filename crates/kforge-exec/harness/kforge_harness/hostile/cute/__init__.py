@@ -1,0 +1,1 @@
+"""CuTe DSL's kernels: counted, and compiled for a GPU that is not here."""

@@ -1,0 +1,1 @@
+"""The referee's work on a GPU: slots, results where a cell left them, the floor."""

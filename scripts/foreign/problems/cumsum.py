@@ -1,0 +1,20 @@
+"""Running sums along rows."""
+
+import torch
+from torch import nn
+
+rows = 2048
+dim = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x, dim=-1)
+
+
+def get_inputs() -> list[torch.Tensor]:
+    return [torch.randn(rows, dim)]
+
+
+def get_init_inputs() -> list[object]:
+    return []

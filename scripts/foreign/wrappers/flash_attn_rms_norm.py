@@ -1,0 +1,19 @@
+"""RMSNorm, launched through an operator of its own.
+
+package: flash-attn
+problem: rms_norm
+"""
+
+import torch
+from flash_attn.ops.triton.layer_norm import _layer_norm_fwd
+from torch import nn
+
+
+class NewModel(nn.Module):
+    def __init__(self, dim: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _layer_norm_fwd(x, self.weight, None, self.eps, is_rms_norm=True)[0]
