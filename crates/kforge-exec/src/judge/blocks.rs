@@ -30,6 +30,9 @@ const TRUTHS_OF_HUGE: usize = 3;
 const HUGE_BYTES: usize = 1 << 30;
 /// The interval of the ratio is narrow enough.
 const NARROW: f64 = 0.02;
+/// A wider one says little, so that many times the budget is spent on it before it is published.
+const WIDE: f64 = 0.1;
+const PATIENCE: u32 = 4;
 const WHOLE_LIMIT: Duration = Duration::from_mins(2);
 /// Blocks that a distribution gets on top where it looks slower than the problem's own.
 const DOUBTFUL_BLOCKS: usize = 4;
@@ -193,8 +196,13 @@ impl Blocks {
         (1..distributions).filter(unsure).collect()
     }
 
-    fn is_narrow(&self) -> bool {
-        self.ratio(0).is_some_and(|(center, interval)| interval.relative_half_width(center) <= NARROW)
+    /// How long is spent on blocks with what is known so far.
+    fn worth(&self, budget: Duration) -> Duration {
+        match self.ratio(0).map(|(center, interval)| interval.relative_half_width(center)) {
+            Some(half) if half <= NARROW => Duration::ZERO,
+            Some(half) if half <= WIDE => budget,
+            _ => PATIENCE * budget,
+        }
     }
 }
 
@@ -256,10 +264,8 @@ impl Session {
             }
         }
         // The plan follows from the clock alone: a candidate cannot earn fewer repeats by being slow.
-        while !blocks.is_narrow()
-            && blocks.all.len() < MOST_BLOCKS
-            && begun.elapsed() < self.bench.options.time_budget.min(WHOLE_LIMIT)
-        {
+        let budget = self.bench.options.time_budget;
+        while blocks.all.len() < MOST_BLOCKS && begun.elapsed() < blocks.worth(budget).min(WHOLE_LIMIT) {
             self.surprise(arm, control, 0, &mut blocks)?;
         }
         for _ in 0..DOUBTFUL_ROUNDS {
@@ -443,11 +449,13 @@ mod tests {
 
     #[test]
     fn blocks_are_made_until_the_ratio_is_narrow() {
-        let steady: Vec<_> = (0..8).map(|_| (0, 1100.0, 2100.0)).collect();
-        assert!(blocks(&steady).is_narrow());
-        let noisy: Vec<_> = (0..8).map(|n| (0, 1100.0, 2100.0 + 200.0 * f64::from(n))).collect();
-        assert!(!blocks(&noisy).is_narrow());
-        assert!(!blocks(&[]).is_narrow());
+        let second = Duration::from_secs(1);
+        let of_step = |us: f64| -> Vec<_> { (0..8).map(|n| (0, 1100.0, 2100.0 + us * f64::from(n))).collect() };
+        assert_eq!(blocks(&of_step(0.0)).worth(second), Duration::ZERO);
+        assert_eq!(blocks(&of_step(40.0)).worth(second), second);
+        for wide in [of_step(200.0), Vec::new()] {
+            assert_eq!(blocks(&wide).worth(second), PATIENCE * second);
+        }
     }
 
     #[test]

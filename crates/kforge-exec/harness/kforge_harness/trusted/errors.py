@@ -115,12 +115,13 @@ def measure(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float,
     rms = math.sqrt(whole / got.numel())
     square, worst = 0.0, 0.0
     for mine, exact in pieces(got, true):
-        difference = mine.double() - exact  # not in place: of a double tensor `double()` is the tensor itself
+        exact = exact.double()
+        difference = mine - exact  # in double precision, whatever it was
         square += _square(difference)
         if not math.isfinite(square + rms):
             return None
-        allowed = exact.double().abs().add_(rms * scale).clamp_(min=1e-300)
-        worst = max(worst, float(difference.abs_().div_(allowed).max()))
+        allowed = exact.abs().add_(max(rms * scale, 1e-300))
+        worst = max(worst, float(torch.linalg.vector_norm(difference.div_(allowed), math.inf)))
     return math.sqrt(square / got.numel()), worst
 
 

@@ -186,21 +186,26 @@ def changes(model: nn.Module, drawn: Drawn, exact: list[torch.Tensor]) -> list[C
             made.append(_change(true, before[index - returned]))
         else:
             alike = [t for t in drawn.tensors if t.shape == true.shape and t.is_floating_point()]
-            nearest = min((_change(true, t) for t in alike), key=lambda change: change.share, default=Change())
+            near = (_change(true, t, NEAR_AN_INPUT) for t in alike)
+            nearest = min(near, key=lambda change: change.share, default=Change())
             made.append(nearest if nearest.share < NEAR_AN_INPUT else Change())
     return made
 
 
-def _change(true: torch.Tensor, before: torch.Tensor) -> Change:
+def _change(true: torch.Tensor, before: torch.Tensor, most: float = 1.0) -> Change:
+    """What is certain to be a larger share than `most` is not looked at to its end: nearly every output is."""
     if before.shape != true.shape or not before.is_floating_point():
         return Change()
+    rms = rms_of(true)
+    enough = (most * rms) ** 2 * true.numel()
     moved, square = 0.0, 0.0
     for now, then in pieces(true, before):
         step = now.double() - then.double()
         counts = torch.isfinite(step)
         moved += float(torch.where(counts, step, 0.0).square().sum())
+        if moved > enough:
+            return Change()
         square += float(torch.where(counts & (step != 0), now.double(), 0.0).square().sum())
-    rms = rms_of(true)
     share = math.sqrt(moved / true.numel()) / rms if rms and true.numel() else 0.0
     if share < LEAST_CHANGE or share >= 1.0:
         return Change()
