@@ -44,14 +44,17 @@ extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t 
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-CELL = sys.modules.get("kforge_harness.hostile.cuda.cell")
-if CELL is not None:
+def attacked(*names):
+    """The class of the harness that has all of these: without it this file would test nothing."""
+    loaded = [module for name, module in list(sys.modules.items()) if name.startswith("kforge_harness.hostile")]
+    classes = [made for module in loaded for made in vars(module).values() if isinstance(made, type)]
+    (found,) = {made for made in classes if all(name in vars(made) for name in names)}
+    return found
 
-    def early(self, count):
-        self._driver.wait(self._events[count - 1][1])  # what hands the outputs over is still at work
-        return sum(self._driver.elapsed_ns(*pair) for pair in self._events[:count]) // 5
 
-    CELL.Gpu.collect = early
+if torch.cuda.is_available():  # not where it is only built
+    # Nobody waits for the device any more, and the time is made up.
+    attacked("collect", "queue", "run").collect = lambda self: 1000
 
 
 class NewModel(torch.nn.Module):

@@ -44,16 +44,24 @@ extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t 
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-CELL = sys.modules.get("kforge_harness.hostile.cuda.cell")
-if CELL is not None:
-    time, collect = CELL.Gpu.time, CELL.Gpu.collect
+def attacked(*names):
+    """The class of the harness that has all of these: without it this file would test nothing."""
+    loaded = [module for name, module in list(sys.modules.items()) if name.startswith("kforge_harness.hostile")]
+    classes = [made for module in loaded for made in vars(module).values() if isinstance(made, type)]
+    (found,) = {made for made in classes if all(name in vars(made) for name in names)}
+    return found
 
-    def a_fifth(self, model, arguments):
-        result, inside, launching = time(self, model, arguments)
-        return result, inside // 5, launching
 
-    CELL.Gpu.time = a_fifth
-    CELL.Gpu.collect = lambda self, count: collect(self, count) // 5
+if torch.cuda.is_available():  # not where it is only built
+    GPU = attacked("collect", "queue", "run")
+    run, collect = GPU.run, GPU.collect
+
+    def a_fifth(self, *arguments):
+        inside, launching = run(self, *arguments)
+        return inside // 5, launching
+
+    GPU.run = a_fifth
+    GPU.collect = lambda self: collect(self) // 5
 
 
 class NewModel(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Replaces the function that takes the output by one that finishes it first.
+"""Replaces the function that says where the results are by one that finishes them first.
 
 problem: sines
 expect: generation_failure/guardrail
@@ -44,7 +44,6 @@ extern "C" int steps(const float* x, float* a, float* b, int64_t count, int64_t 
 LIB = kforge_rt.build(SOURCE, lang="cuda")
 
 
-CELL = sys.modules.get("kforge_harness.hostile.cell")
 LEFT = []
 
 
@@ -54,14 +53,16 @@ def finish():
         LIB.steps(a, a, b, a.numel(), 6)
 
 
-if CELL is not None:
-    deliver = CELL.deliver
+CELL = sys.modules["kforge_harness.hostile.cell"]
+claims = CELL.claims  # without it this file would test nothing
 
-    def late(*arguments):
-        finish()
-        deliver(*arguments)
 
-    CELL.deliver = late
+def late(*arguments):
+    finish()
+    return claims(*arguments)
+
+
+CELL.claims = late
 
 
 class NewModel(torch.nn.Module):

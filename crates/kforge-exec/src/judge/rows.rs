@@ -71,8 +71,13 @@ impl Session {
             self.bench.referee.compare_row(1, true)?.candidate.passed()?;
             if let (Some(own), Some(control)) = (own.last(), baseline.last()) {
                 tracing::debug!(
-                    candidate = own.outside_us, baseline = control.outside_us, lag = own.lag_us(),
-                    lag_baseline = control.lag_us(), ready = own.ready_us, ready_baseline = control.ready_us, "single"
+                    candidate = own.outside_us,
+                    baseline = control.outside_us,
+                    lag = own.lag_us(),
+                    lag_baseline = control.lag_us(),
+                    ready = own.ready_us,
+                    ready_baseline = control.ready_us,
+                    "single"
                 );
             }
             let (own, baseline) = costs(&own, &baseline, usual_lag);
