@@ -24,6 +24,6 @@ pub use result::{
     SandboxLevel, SandboxReport, Timing, Versions,
 };
 pub use sanitizer::{SANITIZER, SanitizerError, SanitizerReport, SanitizerTool};
-pub use stats::{Interval, Summary, median, quantile, ratio_of_medians};
+pub use stats::{Interval, Summary, deviation_of, median, quantile, ratio_of_medians};
 pub use target::{ParseTargetError, Target};
 pub use verdict::{Evidence, Kind, State, Verdict};

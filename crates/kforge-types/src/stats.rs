@@ -112,6 +112,27 @@ pub fn ratio_of_medians(numerator: &[Vec<f64>], denominator: &[Vec<f64>], seed: 
     Some((center, Interval { low: sorted_quantile(&ratios, 0.025)?, high: sorted_quantile(&ratios, 0.975)? }))
 }
 
+/// By how much a statistic of a sample of this size varies from one sample to the next: its standard deviation over
+/// samples drawn from this one. The same sample and seed give the same answer.
+#[must_use]
+pub fn deviation_of(sample: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>, seed: u64) -> Option<f64> {
+    const DRAWS: usize = 200;
+    if sample.is_empty() {
+        return None;
+    }
+    let mut random = SplitMix(seed);
+    let mut seen = Vec::with_capacity(DRAWS);
+    let mut drawn = Vec::with_capacity(sample.len());
+    for _ in 0..DRAWS {
+        drawn.clear();
+        resample(sample, &mut random, &mut drawn);
+        seen.push(statistic(&drawn)?);
+    }
+    let mean = seen.iter().sum::<f64>() / seen.len() as f64;
+    let square = seen.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    Some((square / (seen.len() - 1) as f64).sqrt())
+}
+
 fn resample(block: &[f64], random: &mut SplitMix, into: &mut Vec<f64>) {
     into.extend((0..block.len()).map(|_| block[random.below(block.len())]));
 }
@@ -132,6 +153,15 @@ impl SplitMix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_deviation_of_a_mean_shrinks_with_the_root_of_the_sample() {
+        let mean = |sample: &[f64]| Some(sample.iter().sum::<f64>() / sample.len() as f64);
+        let of = |n: u32| deviation_of(&(0..n).map(|i| f64::from(i % 2)).collect::<Vec<_>>(), mean, 1).unwrap();
+        // Half a unit over the root of how many there are.
+        assert!((of(100) - 0.05).abs() < 0.01 && (of(400) - 0.025).abs() < 0.005, "{} {}", of(100), of(400));
+        assert_eq!(deviation_of(&[], mean, 1), None);
+    }
 
     #[test]
     fn quantiles_interpolate() {

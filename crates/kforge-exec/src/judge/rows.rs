@@ -11,7 +11,7 @@ use super::{
     verify::OWN,
 };
 use crate::{cell::fill_random, failure::Tried};
-use kforge_types::{Interval, quantile};
+use kforge_types::{Interval, deviation_of, quantile};
 use std::time::Instant;
 
 /// A row takes about as long as this, where there are places enough; on a device asking takes less of it.
@@ -21,14 +21,17 @@ const ROW_ON_GPU_US: f64 = 1000.0;
 const LONG_US: f64 = 1200.0;
 const FEWEST_SINGLES: usize = 12;
 const MOST_SINGLES: usize = 64;
-/// Of the time that an evaluation may take.
-const SINGLES_SHARE: f64 = 0.3;
+/// Of the time budget.
+const SINGLES_SHARE: f64 = 1.0;
 /// Single calls are known well enough when chance makes no more than this of their time.
 const WELL_KNOWN: f64 = 0.05;
-const QUICK: f64 = 0.2;
+/// Where the quick calls of each are, from the quickest on: the very first ones are luck, the others may have waited.
+const QUICK: (f64, f64) = (0.1, 0.4);
 const SLOW: f64 = 0.8;
-/// Standard deviations within which chance stays.
+/// Standard deviations within which chance stays: what counts against a candidate must be certain, the end of a 95 %
+/// interval need not be.
 const CERTAIN: f64 = 3.0;
+const LIKELY: f64 = 2.0;
 
 impl Session {
     /// How many calls are made in a row, by the baseline's cost: a candidate has no say in it.
@@ -102,27 +105,32 @@ fn costs(own: &[Row], baseline: &[Row], usual_lag: f64) -> (Vec<f64>, Vec<f64>) 
 /// Whether more of them would change nothing: rows are no faster than these, or these are known well.
 fn is_enough(own: &[f64], baseline: &[f64], row_us: f64, baseline_us: f64) -> bool {
     let no_longer = of_single(own, baseline, baseline_us).is_some_and(|single| single.high <= row_us);
-    no_longer || chance_us(baseline).is_some_and(|us| us <= WELL_KNOWN * row_us)
+    no_longer || chance_us(baseline).is_some_and(|us| LIKELY * us <= WELL_KNOWN * row_us)
 }
 
 /// By the quick calls of each, which nobody can make quicker than they are; and whoever makes his own noisy hides nothing by
 /// it, since only the baseline's noise counts as chance.
 fn of_single(own: &[f64], baseline: &[f64], baseline_us: f64) -> Option<Interval> {
-    let longer = quantile(own, QUICK)? - quantile(baseline, QUICK)?;
+    let longer = quick(own)? - quick(baseline)?;
     let chance = chance_us(baseline)?;
     let at = |us: f64| (baseline_us + us).max(0.0);
-    Some(Interval { low: at(longer - chance), high: at(longer + chance) })
+    Some(Interval { low: at(longer - CERTAIN * chance), high: at(longer + LIKELY * chance) })
 }
 
-/// What the difference of both may be off by.
-///
-/// By how far the quick end of so many calls may lie off, as their order says: where the system lets some of them wait for
-/// milliseconds, the others tell as much.
+/// The mean of the quick calls.
+fn quick(times: &[f64]) -> Option<f64> {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| (share * sorted.len() as f64) as usize;
+    let some = sorted.get(at(QUICK.0)..at(QUICK.1).max(at(QUICK.0) + 1))?;
+    Some(some.iter().sum::<f64>() / some.len() as f64)
+}
+
+/// The standard deviation of the difference of both: where the system lets some calls wait for milliseconds, the quick ones
+/// tell as much.
 fn chance_us(baseline: &[f64]) -> Option<f64> {
-    let off = CERTAIN * (QUICK * (1.0 - QUICK) / baseline.len() as f64).sqrt();
-    let spread = quantile(baseline, (QUICK + off).min(1.0))? - quantile(baseline, QUICK)?;
-    // Of both: each has such a spread.
-    Some(std::f64::consts::SQRT_2 * spread)
+    // Of both: each varies as much.
+    deviation_of(baseline, quick, baseline.len() as u64).map(|us| std::f64::consts::SQRT_2 * us)
 }
 
 #[cfg(test)]
