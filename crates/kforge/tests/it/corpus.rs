@@ -2,10 +2,11 @@
 
 use crate::{
     hostile,
-    support::{all, answers, errors, header, in_lanes, kforge, python_files, root, run, verdict},
+    support::{LANES, ONE_THREAD, all, answers, errors, header, in_lanes, kforge, python_files, root, run, verdict},
 };
 use serde_json::Value;
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     fmt::Write,
     path::{Path, PathBuf},
@@ -45,78 +46,122 @@ const HOSTILE_REFUSED: usize = 83;
 
 /// Files of one call where several calls are made at once.
 const PART: usize = 20;
-/// Calls at once where nothing is timed. Most of it is waiting for limits, so more than a small machine has processors.
-const LANES: usize = 4;
+/// Calls at once where most of the time goes into waiting for limits.
+const WAITING_LANES: usize = 4;
 
-struct Expectation<'a> {
+/// Seconds for each step of a candidate that is not expected to reach a limit: a slow machine must not end it.
+const PATIENT: &str = "120";
+
+/// How files are judged.
+struct Judging<'a> {
     /// Whether the source rules are on.
     guarded: bool,
     flags: &'a [&'a str],
-    /// Which files are looked at.
-    chosen: fn(&Path) -> bool,
-    /// How many of them there must be.
-    at_least: usize,
-    /// What holds beyond the verdict; a text says what does not.
-    also: fn(&Value) -> Option<String>,
-    /// Calls at once: more than one only where nothing is timed.
+    /// Seconds for each step of a candidate that may end by the limit.
+    timeout: &'static str,
+    /// Calls at once. Those that time on the same processors take turns by themselves.
     lanes: usize,
 }
 
-/// Groups by problem, since candidates of one problem share a warm worker.
-fn check(folder: &Path, problems: &Path, expectation: &Expectation<'_>) {
-    let mut by_problem: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for file in python_files(folder).into_iter().filter(|file| (expectation.chosen)(file)) {
-        let problem = header(&file, "problem").unwrap_or_else(|| "row_softmax".to_owned());
-        by_problem.entry(problem).or_default().push(file);
+/// What came of a file: an answer, or what kforge said instead.
+struct Judged {
+    file: PathBuf,
+    answer: Result<Value, String>,
+}
+
+/// Files of one problem and one limit, which share a warm session.
+struct Call {
+    problem: PathBuf,
+    timeout: &'static str,
+    files: Vec<PathBuf>,
+}
+
+impl Judging<'_> {
+    fn judge(&self, problems: &Path, files: &[PathBuf]) -> Vec<Judged> {
+        let mut groups: BTreeMap<(String, &str), Vec<PathBuf>> = BTreeMap::new();
+        for file in files {
+            let problem = header(file, "problem").unwrap_or_else(|| "row_softmax".to_owned());
+            let may_end_by_it = expected_of(file, self.guarded).iter().any(|expected| allows_the_limit(expected));
+            let timeout = if may_end_by_it { self.timeout } else { PATIENT };
+            groups.entry((problem, timeout)).or_default().push(file.clone());
+        }
+        let part = if self.lanes > 1 { PART } else { usize::MAX };
+        let mut calls: Vec<Call> = groups
+            .into_iter()
+            .flat_map(|((problem, timeout), files)| {
+                let problem = problems.join(format!("{problem}.py"));
+                dealt(&files, part).map(move |files| Call { problem: problem.clone(), timeout, files })
+            })
+            .collect();
+        // The longest first, so that no lane is left with it alone.
+        calls.sort_by_key(|call| Reverse(call.files.len()));
+        in_lanes(self.lanes, &calls, |call| self.judge_call(call)).into_iter().flatten().collect()
     }
-    let chosen: usize = by_problem.values().map(Vec::len).sum();
-    assert!(!all() || chosen >= expectation.at_least, "only {chosen} files in {}", folder.display());
-    let part = if expectation.lanes > 1 { PART } else { usize::MAX };
-    let calls: Vec<(PathBuf, Vec<PathBuf>)> = by_problem
-        .iter()
-        .flat_map(|(problem, files)| dealt(files, part).map(move |part| (problems.join(format!("{problem}.py")), part)))
-        .collect();
-    let results = in_lanes(expectation.lanes, &calls, |(problem, files)| check_call(problem, files, expectation));
-    let passed: usize = results.iter().map(|(fine, _)| fine).sum();
-    let wrong: String = results.into_iter().map(|(_, complaints)| complaints).collect();
-    println!("{}: {passed} as expected", folder.display());
-    assert!(wrong.is_empty(), "{passed} as expected, but:\n{wrong}");
+
+    fn judge_call(&self, call: &Call) -> Vec<Judged> {
+        let mut command = kforge();
+        command.arg("eval").arg(&call.problem).args(&call.files).arg("--json").args(self.flags);
+        command.args(["--timeout", call.timeout]).args(if self.guarded { &[][..] } else { &["--no-guard"] });
+        let output = run(&mut command);
+        let mut answers = answers(&output).into_iter();
+        let judged = call.files.iter().map(|file| Judged {
+            file: file.clone(),
+            answer: answers.next().ok_or_else(|| format!("{}: {}", call.problem.display(), errors(&output))),
+        });
+        judged.collect()
+    }
+}
+
+impl Judged {
+    fn is_correct(&self) -> bool {
+        self.answer.as_ref().is_ok_and(|answer| answer["state"] == "correct")
+    }
+
+    /// What is wrong with its verdict, or with `also`, which says what else does not hold.
+    fn complaint(&self, guarded: bool, also: fn(&Value) -> Option<String>) -> Option<String> {
+        let answer = match &self.answer {
+            Ok(answer) => answer,
+            Err(said) => return Some(format!("no answer: {said}")),
+        };
+        let (expected, got) = (expected_of(&self.file, guarded), verdict(answer));
+        // A failing state alone stands for all of its kinds: undefined behaviour ends in many ways.
+        let fits = |one: &str| one == got || (one != "correct" && got.split('/').next() == Some(one));
+        if expected.iter().all(|one| one.split('|').map(str::trim).any(fits)) {
+            return also(answer);
+        }
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        Some(format!("expected {}, got {got}: {reason}", expected.join(", and ")))
+    }
+}
+
+/// A failing state without a kind stands for all of its kinds.
+fn allows_the_limit(expected: &str) -> bool {
+    expected.split('|').any(|one| matches!(one.trim(), "runtime_error" | "runtime_error/timeout"))
 }
 
 /// Parts of so many files at most, dealt like cards: those that reach their limits are neighbours by name.
-fn dealt(files: &[PathBuf], part: usize) -> impl Iterator<Item = Vec<PathBuf>> {
+fn dealt(files: &[PathBuf], part: usize) -> impl Iterator<Item = Vec<PathBuf>> + use<> {
     let parts = files.len().div_ceil(part);
+    let files = files.to_vec();
     (0..parts).map(move |first| files.iter().skip(first).step_by(parts).cloned().collect())
 }
 
-/// How many of one call were as expected, and what is wrong with the others.
-fn check_call(problem: &Path, files: &[PathBuf], expectation: &Expectation<'_>) -> (usize, String) {
-    let (mut passed, mut wrong) = (0, String::new());
-    let output = run(kforge().arg("eval").arg(problem).args(files).arg("--json").args(expectation.flags));
-    let answers = answers(&output);
-    if answers.len() != files.len() {
-        let (got, all) = (answers.len(), files.len());
-        let _ = writeln!(wrong, "{}: {got} of {all} answers\n{}", problem.display(), errors(&output));
-    }
-    for (file, answer) in files.iter().zip(&answers) {
-        let expected = expected_of(file, expectation.guarded);
-        let got = verdict(answer);
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        // A failing state alone stands for all of its kinds: undefined behaviour ends in many ways.
-        let fits = |one: &str| one == got || (one != "correct" && got.split('/').next() == Some(one));
-        let accepted = expected.iter().all(|one| one.split('|').map(str::trim).any(fits));
-        match (accepted, (expectation.also)(answer)) {
-            (true, None) => passed += 1,
-            (true, Some(text)) => {
-                let _ = writeln!(wrong, "{name}: {text}");
-            }
-            (false, _) => {
-                let reason = answer["reason"].as_str().unwrap_or_default();
-                let _ = writeln!(wrong, "{name}: expected {}, got {got}: {reason}", expected.join(", and "));
-            }
+/// Those of a folder that are chosen, and no fewer than there were.
+fn chosen(folder: &Path, choice: fn(&Path) -> bool, at_least: usize) -> Vec<PathBuf> {
+    let files: Vec<PathBuf> = python_files(folder).into_iter().filter(|file| choice(file)).collect();
+    assert!(!all() || files.len() >= at_least, "only {} files in {}", files.len(), folder.display());
+    files
+}
+
+fn assert_as_expected(judged: &[Judged], guarded: bool, also: fn(&Value) -> Option<String>) {
+    let mut wrong = String::new();
+    for one in judged {
+        if let Some(complaint) = one.complaint(guarded, also) {
+            let _ = writeln!(wrong, "{}: {complaint}", one.file.file_name().unwrap_or_default().display());
         }
     }
-    (passed, wrong)
+    println!("{} judged", judged.len());
+    assert!(wrong.is_empty(), "{} judged, but:\n{wrong}", judged.len());
 }
 
 /// An attack that ends `correct` has failed; it must not have gained speed.
@@ -135,44 +180,45 @@ fn no_canary(answer: &Value) -> Option<String> {
 }
 
 const QUICK: [&str; 4] = ["--baselines", "eager", "--time-budget", "0.4"];
+const UNTIMED: &[&str] = &["--no-timing"];
 
 /// Those that the rules refuse; nothing of them runs. The others run the same with and without rules, and are judged below.
 #[test]
 fn cheats_are_refused_by_source_rules() {
     let corpus = root().join("corpus");
-    let flags = [&QUICK[..], &["--timeout", "20"]].concat();
-    let expectation = Expectation {
-        guarded: true,
-        flags: &flags,
-        chosen: is_refused,
-        at_least: CHEATS_REFUSED,
-        also: gained_nothing,
-        lanes: 1,
-    };
-    check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
+    let files = chosen(&corpus.join("cheats"), is_refused, CHEATS_REFUSED);
+    let judging = Judging { guarded: true, flags: UNTIMED, timeout: "20", lanes: LANES };
+    assert_as_expected(&judging.judge(&corpus.join("problems"), &files), true, gained_nothing);
 }
 
+/// Most are refused before anything is timed, which timing would not change. The others are timed, each with the machine for
+/// itself: they gain nothing, or are refused then.
 #[test]
 fn cheats_are_refused_without_source_rules() {
     let corpus = root().join("corpus");
-    let flags = [&QUICK[..], &["--timeout", "20", "--no-guard"]].concat();
-    let expectation = Expectation {
-        guarded: false,
-        flags: &flags,
-        chosen: |_| true,
-        at_least: CHEATS,
-        also: gained_nothing,
-        lanes: 1,
-    };
-    check(&corpus.join("cheats"), &corpus.join("problems"), &expectation);
+    let problems = corpus.join("problems");
+    let files = chosen(&corpus.join("cheats"), |_| true, CHEATS);
+    let untimed = Judging { guarded: false, flags: UNTIMED, timeout: "20", lanes: LANES };
+    let (correct, refused): (Vec<Judged>, Vec<Judged>) =
+        untimed.judge(&problems, &files).into_iter().partition(Judged::is_correct);
+    assert_as_expected(&refused, false, |_| None);
+    let correct: Vec<PathBuf> = correct.into_iter().map(|judged| judged.file).collect();
+    let timed = Judging { flags: &QUICK, lanes: 1, ..untimed };
+    assert_as_expected(&timed.judge(&problems, &correct), false, gained_nothing);
 }
 
+/// With timing: it has checks of its own, which no honest kernel may fail. How fast they are decides nothing, so that several
+/// are judged at once; they take turns on the processors by themselves.
 #[test]
 fn honest_kernels_pass() {
     let corpus = root().join("corpus");
-    let expectation =
-        Expectation { guarded: true, flags: &QUICK, chosen: |_| true, at_least: HONEST, also: |_| None, lanes: 1 };
-    check(&corpus.join("honest"), &corpus.join("problems"), &expectation);
+    let files = chosen(&corpus.join("honest"), |_| true, HONEST);
+    let judging = Judging { guarded: true, flags: &QUICK, timeout: PATIENT, lanes: LANES };
+    assert_as_expected(&judging.judge(&corpus.join("problems"), &files), true, was_measured);
+}
+
+fn was_measured(answer: &Value) -> Option<String> {
+    (answer["evidence"] != "measured").then(|| format!("the evidence is {}", answer["evidence"]))
 }
 
 /// Whether the interpreter can run it; if not, its header names what stands in the way.
@@ -198,16 +244,10 @@ fn all_kernels_count(answer: &Value) -> Option<String> {
 #[test]
 fn honest_triton_kernels_pass_without_a_gpu() {
     let corpus = root().join("corpus/gpu");
-    let flags = ["--target", "nvidia/triton"];
-    let expectation = Expectation {
-        guarded: true,
-        flags: &flags,
-        chosen: can_be_interpreted,
-        at_least: INTERPRETED,
-        also: all_kernels_count,
-        lanes: 1,
-    };
-    check(&corpus.join("honest"), &corpus.join("problems"), &expectation);
+    let files = chosen(&corpus.join("honest"), can_be_interpreted, INTERPRETED);
+    let judging =
+        Judging { guarded: true, flags: &["--target", "nvidia/triton", ONE_THREAD], timeout: PATIENT, lanes: LANES };
+    assert_as_expected(&judging.judge(&corpus.join("problems"), &files), true, all_kernels_count);
 }
 
 #[test]
@@ -230,32 +270,22 @@ fn what_only_a_gpu_can_run_gets_no_verdict_without_one() {
 #[test]
 fn hostile_candidates_get_a_clear_answer_from_source_rules() {
     let folder = hostile::candidates();
-    let flags = ["--no-timing", "--timeout", "5", "--memory", "2"];
-    let expectation = Expectation {
-        guarded: true,
-        flags: &flags,
-        chosen: is_refused,
-        at_least: HOSTILE_REFUSED,
-        also: no_canary,
-        lanes: LANES,
-    };
-    check(folder.path(), &root().join("corpus/hostile/problems"), &expectation);
+    let files = chosen(folder.path(), is_refused, HOSTILE_REFUSED);
+    assert_as_expected(&judged_as_hostile(true, &files), true, no_canary);
 }
 
 #[test]
 fn hostile_candidates_get_a_clear_answer_without_source_rules() {
     let folder = hostile::candidates();
-    let flags = ["--no-timing", "--timeout", "5", "--memory", "2", "--no-guard"];
-    let expectation = Expectation {
-        guarded: false,
-        flags: &flags,
-        chosen: |_| true,
-        at_least: HOSTILE,
-        also: no_canary,
-        lanes: LANES,
-    };
-    check(folder.path(), &root().join("corpus/hostile/problems"), &expectation);
+    let files = chosen(folder.path(), |_| true, HOSTILE);
+    assert_as_expected(&judged_as_hostile(false, &files), false, no_canary);
     nothing_is_left(folder.path());
+}
+
+fn judged_as_hostile(guarded: bool, files: &[PathBuf]) -> Vec<Judged> {
+    let flags = &["--no-timing", "--memory", "2"];
+    let judging = Judging { guarded, flags, timeout: "5", lanes: WAITING_LANES };
+    judging.judge(&root().join("corpus/hostile/problems"), files)
 }
 
 /// What candidates try to write outside of their scratch, and the process that wants to outlive them.

@@ -1,8 +1,8 @@
 //! What the README shows: every example is judged as it says.
 
-use crate::support::{answers, errors, kforge, root, run, verdict};
+use crate::support::{LANES, answers, errors, in_lanes, kforge, root, run, verdict};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How many there are, or more: fewer mean that some were lost.
 const EXAMPLES: usize = 12;
@@ -18,64 +18,70 @@ fn example_folders() -> Vec<PathBuf> {
     found
 }
 
-/// No target is named: the candidate's text is to show it.
-fn judge(target: &str, problem: &std::path::Path, candidate: &std::path::Path) -> Value {
-    let output = run(kforge().args(["eval", "--json", "--baselines", "eager"]).arg(problem).arg(candidate));
-    let answer = answers(&output).pop().unwrap_or_else(|| panic!("{}: {}", candidate.display(), errors(&output)));
-    assert_eq!(answer["target"], target, "{}", candidate.display());
+/// No target is named: the candidates' text is to show it.
+fn judge_all(target: &str, problem: &Path, candidates: &[PathBuf], more: &[&str]) -> Vec<Value> {
+    let quick = ["--json", "--baselines", "eager", "--time-budget", "0.4"];
+    let output = run(kforge().arg("eval").args(quick).args(more).arg(problem).args(candidates));
+    let answers = answers(&output);
+    assert_eq!(answers.len(), candidates.len(), "{candidates:?}: {}", errors(&output));
+    assert!(answers.iter().all(|answer| answer["target"] == target), "{candidates:?}: {answers:?}");
     let said = errors(&output).matches(&format!("detected target {target} from the candidate")).count();
     assert_eq!(said, 1, "{}", errors(&output));
-    answer
+    answers
 }
 
+fn judge(target: &str, problem: &Path, candidate: &Path) -> Value {
+    judge_all(target, problem, &[candidate.to_path_buf()], &[]).remove(0)
+}
+
+/// Two at once: those that time take turns by themselves.
 #[test]
 fn every_cpu_example_is_right_and_measured() {
     let folders = example_folders();
     assert!(folders.len() >= EXAMPLES, "{} examples", folders.len());
-    for folder in folders {
-        let answer = judge("cpu/cpp", &folder.join("problem.py"), &folder.join("cpu_cpp.py"));
+    in_lanes(LANES, &folders, |folder| {
+        // Truths of hundreds of megabytes, which no other test needs, are not kept.
+        let candidate = [folder.join("cpu_cpp.py")];
+        let answer = judge_all("cpu/cpp", &folder.join("problem.py"), &candidate, &["--fresh"]).remove(0);
         assert_eq!(verdict(&answer), "correct", "{}: {answer}", folder.display());
         assert_eq!(answer["evidence"], "measured");
         assert_eq!(answer["problem"]["flags"], Value::Array(Vec::new()), "{}", folder.display());
-    }
+    });
 }
 
 #[test]
 fn a_kernel_may_come_by_plain_ctypes_or_load_inline() {
     let folder = root().join("examples/softmax");
-    for name in ["plain_ctypes.py", "load_inline.py"] {
-        let answer = judge("cpu/cpp", &folder.join("problem.py"), &folder.join(name));
-        assert_eq!(verdict(&answer), "correct", "{name}: {answer}");
+    let candidates = ["plain_ctypes.py", "load_inline.py"].map(|name| folder.join(name));
+    for answer in judge_all("cpu/cpp", &folder.join("problem.py"), &candidates, &[]) {
+        assert_eq!((verdict(&answer).as_str(), answer["evidence"].as_str()), ("correct", Some("measured")), "{answer}");
     }
 }
 
 #[test]
 fn each_failing_state_has_an_example() {
     let problem = root().join("examples/softmax/problem.py");
-    for state in ["mismatch", "runtime_error", "compilation_failure", "generation_failure"] {
-        let candidate = root().join(format!("examples/failing/{state}.py"));
-        let answer = judge("cpu/cpp", &problem, &candidate);
+    let states = ["mismatch", "runtime_error", "compilation_failure", "generation_failure"];
+    let candidates = states.map(|state| root().join(format!("examples/failing/{state}.py")));
+    let answers = judge_all("cpu/cpp", &problem, &candidates, &[]);
+    for (state, answer) in states.into_iter().zip(&answers) {
         assert_eq!(answer["state"], state, "{answer}");
         assert!(!answer["reason"].as_str().unwrap().is_empty());
     }
-    let compiler = judge("cpu/cpp", &problem, &root().join("examples/failing/compilation_failure.py"));
-    assert!(compiler["reason"].as_str().unwrap().contains("error:"), "{compiler}");
+    assert!(answers[2]["reason"].as_str().unwrap().contains("error:"), "{}", answers[2]);
 }
 
 #[test]
 fn triton_examples_are_interpreted_and_compiled_ahead_of_time() {
-    let mut judged = 0;
-    for folder in example_folders() {
-        let candidate = folder.join("nvidia_triton.py");
-        if candidate.exists() {
-            let answer = judge("nvidia/triton", &folder.join("problem.py"), &candidate);
-            assert_eq!(verdict(&answer), "correct", "{}: {answer}", folder.display());
-            assert_eq!(answer["evidence"], "correct_only");
-            assert_eq!(answer["speedup"], Value::Null);
-            judged += 1;
-        }
-    }
-    assert!(judged >= IN_TRITON, "{judged}");
+    let folders = example_folders().into_iter().filter(|folder| folder.join("nvidia_triton.py").exists());
+    let folders: Vec<PathBuf> = folders.collect();
+    assert!(folders.len() >= IN_TRITON, "{}", folders.len());
+    in_lanes(LANES, &folders, |folder| {
+        let answer = judge("nvidia/triton", &folder.join("problem.py"), &folder.join("nvidia_triton.py"));
+        assert_eq!(verdict(&answer), "correct", "{}: {answer}", folder.display());
+        assert_eq!(answer["evidence"], "correct_only");
+        assert_eq!(answer["speedup"], Value::Null);
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Kernels for GPUs, as far as a machine without one can tell: CUDA sources compile, Triton kernels are right when
 //! interpreted and compile. `scripts/gpu_suite.py` judges them all on a GPU.
 
-use crate::support::{all, answers, errors, in_lanes, kforge, python_files, root, run, verdict};
+use crate::support::{LANES, ONE_THREAD, all, answers, errors, in_lanes, kforge, python_files, root, run, verdict};
 use kforge_guard::Language;
 use std::{
     fmt::Write,
@@ -15,7 +15,7 @@ use std::{
 const LEFT_TO_A_GPU: [&str; 5] = ["attention", "depthwise_conv", "rotary", "layernorm", "rmsnorm"];
 
 /// Interpreted kernels have no time worth knowing.
-const VERIFY_ONLY: [&str; 6] = ["eval", "--json", "--target", "nvidia/triton", "--no-timing", "--baselines=eager"];
+const VERIFY_ONLY: [&str; 6] = ["eval", "--json", "--target", "nvidia/triton", "--no-timing", ONE_THREAD];
 
 /// How many Python files are in each folder, or more: fewer mean that some were lost, and `scripts/gpu_suite.py`, which
 /// judges these, would pass the rest. Raise them with every file that is added.
@@ -105,8 +105,7 @@ fn cuda_sources_compile_for_hopper() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-sources");
     std::fs::create_dir_all(&scratch).unwrap();
     let numbered: Vec<_> = sources.iter().enumerate().collect();
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    let wrong: String = in_lanes(lanes, &numbered, |(number, (file, source))| {
+    let wrong: String = in_lanes(LANES, &numbered, |(number, (file, source))| {
         let result = compile(&nvcc, source, &scratch.join(number.to_string()));
         match (result, file.ends_with("failing/compilation_failure.py")) {
             (Ok(()), true) => format!("{} compiles\n", file.display()),
@@ -122,25 +121,23 @@ fn cuda_sources_compile_for_hopper() {
 
 #[test]
 fn triton_examples_for_gpus_are_right_and_compile_without_one() {
-    let (mut judged, mut wrong) = (0, String::new());
-    for folder in example_folders() {
-        let candidate = folder.join("nvidia_triton.py");
-        let chosen = match std::env::var("KFORGE_CASE") {
-            Ok(part) => folder.to_string_lossy().contains(&part),
-            Err(_) => !LEFT_TO_A_GPU.iter().any(|name| folder.ends_with(name)),
-        };
-        if !candidate.exists() || !chosen {
-            continue;
-        }
-        let problem = folder.join("problem.py");
-        let output = run(kforge().args(VERIFY_ONLY).arg(problem).arg(&candidate));
-        judged += 1;
+    let chosen = |folder: &PathBuf| match std::env::var("KFORGE_CASE") {
+        Ok(part) => folder.to_string_lossy().contains(&part),
+        Err(_) => !LEFT_TO_A_GPU.iter().any(|name| folder.ends_with(name)),
+    };
+    let written = |folder: &PathBuf| folder.join("nvidia_triton.py").exists();
+    let folders: Vec<PathBuf> = example_folders().into_iter().filter(written).filter(chosen).collect();
+    let wrong: String = in_lanes(LANES, &folders, |folder| {
+        let output =
+            run(kforge().args(VERIFY_ONLY).args(["problem.py", "nvidia_triton.py"].map(|name| folder.join(name))));
         match answers(&output).pop() {
-            Some(answer) if verdict(&answer) == "correct" => {}
-            Some(answer) => _ = writeln!(wrong, "{}: {answer}", folder.display()),
-            None => _ = writeln!(wrong, "{}: {}", folder.display(), errors(&output)),
+            Some(answer) if verdict(&answer) == "correct" => String::new(),
+            Some(answer) => format!("{}: {answer}\n", folder.display()),
+            None => format!("{}: {}\n", folder.display(), errors(&output)),
         }
-    }
+    })
+    .concat();
+    let judged = folders.len();
     println!("{judged} Triton examples");
     assert!(!all() || judged >= INTERPRETED, "{judged}");
     assert!(wrong.is_empty(), "{wrong}");

@@ -1,6 +1,6 @@
 //! Odd, flawed and broken problems: accepted, flagged, or refused with a clear word.
 
-use crate::support::{answers, errors, header, in_lanes, kforge, root, run, verdict};
+use crate::support::{LANES, ONE_THREAD, answers, errors, header, in_lanes, kforge, root, run, verdict};
 use serde::Deserialize;
 use std::{collections::BTreeSet, fmt::Write, path::Path};
 
@@ -35,8 +35,7 @@ fn every_problem_is_accepted_flagged_or_refused_as_written() {
     let narrowed = std::env::var("KFORGE_CASE").unwrap_or_default();
     let chosen: Vec<&Expected> =
         expectations.problem.iter().filter(|expected| expected.file.contains(&narrowed)).collect();
-    // Nothing is timed here, so two at once do not disturb each other.
-    let results = in_lanes(2, &chosen, |expected| check(&folder, expected));
+    let results = in_lanes(LANES, &chosen, |expected| check(&folder, expected));
     let (mut passed, mut wrong) = (0, String::new());
     for (expected, result) in chosen.iter().zip(results) {
         match result {
@@ -76,6 +75,7 @@ fn check(folder: &Path, expected: &Expected) -> Result<(), String> {
     };
     let output = run(kforge()
         .args(["eval", "--json", "--no-timing", "--problem-timeout", limit_s, "--timeout", "30"])
+        .args(["--fresh", ONE_THREAD])
         .arg(folder.join(&expected.file))
         .arg(&candidate));
     let said = errors(&output);

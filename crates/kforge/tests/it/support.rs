@@ -80,6 +80,13 @@ pub(crate) fn python_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Calls at once where nothing is timed, or where times decide nothing: as many as a small machine has processors, so that
+/// every machine does the same. Those that time on the same processors take turns by themselves.
+pub(crate) const LANES: usize = 2;
+
+/// For lanes in which the number of threads is not what is tested: threads of several lanes would wait for each other.
+pub(crate) const ONE_THREAD: &str = "--threads=1";
+
 /// What `work` gives for each item, in their order, with so many at once; whoever is done takes the next one.
 pub(crate) fn in_lanes<T: Sync, R: Send>(lanes: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
