@@ -37,7 +37,7 @@ list::settings! {
             guard_file: PathBuf, "\"guard.toml\"";
         }
         lists {
-            /// Refuse candidates that use this: a name such as torch.matmul or torch.nn.functional.*, an attribute such as .half(), cpp:WORD for a word of native code, or re:REGEX; may be repeated.
+            /// Refuse candidates that use this: a name such as torch.matmul (also as @) or torch.nn.functional.*, an attribute such as .half(), cpp:WORD for a word of native code, or re:REGEX; may be repeated.
             ban: Pattern [long = "ban", value_name = "PATTERN", help_heading = "Source rules"], "[\"torch.nn.functional.*\", \"cpp:cublas*\"]";
             /// Refuse candidates that do not use this; may be repeated.
             require: Pattern [long = "require", value_name = "PATTERN", help_heading = "Source rules"], "[\"kforge_rt.build()\"]";

@@ -1,6 +1,7 @@
 //! From settings to a run: what `optimize` and `resume` have in common, and what anything else that starts runs needs.
 
 mod agents;
+mod estimate;
 mod rules;
 
 use crate::{
@@ -27,16 +28,11 @@ use crate::{
 };
 use agents::{check_prices, open_models};
 use kforge_exec::{machine, python};
-use kforge_models::estimate_tokens;
 use rules::{hooks, rules};
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-
-/// For the estimate: how long replies usually are.
-const USUAL_REPLY: u64 = 6000;
-const USUAL_ADVICE: u64 = 1500;
 
 /// Everything a run needs but its journal.
 pub(crate) struct Setup {
@@ -128,28 +124,6 @@ impl Setup {
         // More attempts than were recorded cannot be made.
         rules.iterations = rules.iterations.min(models.generator.attempts.unwrap_or(u32::MAX));
         Ok(Self { task, settings, notes, models, prompts, material, rules, hooks, evaluator })
-    }
-
-    /// What the run may ask and cost, in words.
-    pub(crate) fn estimate(&self) -> anyhow::Result<String> {
-        let input = crate::driver::inputs::first_prompt(&self.prompts, &self.task, &self.material)?;
-        let input = estimate_tokens(&input.system) + estimate_tokens(&input.user) + USUAL_REPLY;
-        let rounds = u64::from(self.rules.iterations);
-        let advised = !self.rules.ablation.self_refine;
-        let generator = (rounds * input, rounds * USUAL_REPLY);
-        let analyst = if advised { ((rounds - 1) * input, (rounds - 1) * USUAL_ADVICE) } else { (0, 0) };
-        let tokens = generator.0 + generator.1 + analyst.0 + analyst.1;
-        let cost = |opened: &Opened, (input, output): (u64, u64)| {
-            let prices = opened.prices.as_ref()?;
-            Some((input as f64 * prices.input + output as f64 * prices.output) / 1e6)
-        };
-        let dollars = match (cost(&self.models.generator, generator), cost(&self.models.analyst, analyst)) {
-            _ if self.models.generator.recorded => "cost nothing (the replies are recorded)".to_owned(),
-            (Some(a), Some(b)) => format!("cost about ${:.2}", a + b),
-            _ => "cost unknown (no price in models.toml)".to_owned(),
-        };
-        let at_most = if self.rules.iterations == 1 { "1 attempt" } else { &format!("up to {rounds} attempts") };
-        Ok(format!("{at_most} of about {} tokens in all, {dollars}", round(tokens)))
     }
 
     /// How many candidates there may be at most.
@@ -260,8 +234,4 @@ fn request(file: &RunFile, settings: &Resolved, task: &Task) -> Request {
         // A run that goes on asks under the same tag, and finds what was answered meanwhile.
         tag: file.started.clone(),
     }
-}
-
-fn round(tokens: u64) -> String {
-    if tokens >= 10_000 { format!("{} thousand", tokens.div_ceil(1000)) } else { tokens.to_string() }
 }
