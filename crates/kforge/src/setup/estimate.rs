@@ -74,7 +74,7 @@ impl fmt::Display for Estimate {
         match self.usd {
             _ if self.recorded => f.write_str("cost nothing (the replies are recorded)"),
             Some(usd) => write!(f, "cost about ${usd:.2}"),
-            None => f.write_str("cost unknown (no price in models.toml)"),
+            None => f.write_str("cost unknown (no price is known: give --price)"),
         }
     }
 }

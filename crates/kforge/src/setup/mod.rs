@@ -5,7 +5,7 @@ mod estimate;
 mod rules;
 
 use crate::{
-    config::{self, Executor, Resolved},
+    config::{self, Asking, Executor, Resolved},
     driver::{
         Agent, Driver, Progress, Task,
         ask::Params,
@@ -75,7 +75,7 @@ impl Setup {
             return Err(Usage(text).into());
         }
         if search.budget_usd.is_some() {
-            check_prices(&models)?;
+            check_prices(&models, search.self_refine)?;
         }
         let specs = EditSpecs {
             overrides: file.extras.prompt_override.clone(),
@@ -90,7 +90,7 @@ impl Setup {
         let mut evaluator = Evaluator::open(&request(file, &settings, &task))?;
         evaluator.prepare(progress)?;
         let outlook = evaluator.outlook();
-        let mut notes = Vec::new();
+        let mut notes = models.assumed();
         if !outlook.runs {
             notes.push(format!(
                 "no GPU is visible here: kernels for {} are compiled and never run, so no correct one can be \
@@ -147,12 +147,12 @@ impl Setup {
     ) -> anyhow::Result<History> {
         let history = History::of(lines);
         let search = &self.settings.search;
-        let agent = |opened: &Opened| Agent {
+        let agent = |opened: &Opened, asking: Asking| Agent {
             model: opened.model.clone(),
             params: Params {
-                max_output_tokens: search.max_output_tokens.map(|tokens| u64::from(tokens.get())),
-                temperature: search.temperature.map(|temperature| temperature.0),
-                effort: search.effort.map(Into::into),
+                max_output_tokens: asking.max_output_tokens.map(|tokens| u64::from(tokens.get())),
+                temperature: asking.temperature.map(|temperature| temperature.0),
+                effort: asking.effort.map(Into::into),
                 prices: opened.prices,
             },
         };
@@ -168,8 +168,8 @@ impl Setup {
         let mut driver = Driver {
             task: &self.task,
             rules: &self.rules,
-            generator: agent(&self.models.generator),
-            analyst: agent(&self.models.analyst),
+            generator: agent(&self.models.generator, search.asking_generator()),
+            analyst: agent(&self.models.analyst, search.asking_analyst()),
             prompts: &self.prompts,
             material: &self.material,
             hooks: &self.hooks,

@@ -145,11 +145,7 @@ fn ctrl_c_says_what_was_kept_and_how_to_resume() {
     let folder = tempfile::tempdir().unwrap();
     let mut started = optimize(folder.path(), "mailbox:mail", &[]);
     let child = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !std::fs::read_dir(folder.path().join("mail")).is_ok_and(|mut letters| letters.next().is_some()) {
-        assert!(begun.elapsed() < Duration::from_mins(1), "no request came");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    the_letter(&folder.path().join("mail"));
     let going_on = said(&run(&mut at(folder.path(), &["show"])), 0);
     assert!(going_on.contains("the run is still going on"), "{going_on}");
     assert_eq!(listed(folder.path())[0]["state"], "running");
@@ -187,4 +183,63 @@ fn an_estimate_is_an_answer() {
     let output = run(&mut optimize(folder.path(), "mailbox:mail", &["--estimate"]));
     assert!(String::from_utf8_lossy(&output.stdout).contains("cost unknown"), "{}", errors(&output));
     assert!(!folder.path().join("runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_price_on_the_command_line_makes_a_cap_in_dollars_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let usage = json!({ "prompt_tokens": 1_000_000, "completion_tokens": 100_000 });
+    let (status, mut reply) = words();
+    reply["usage"] = usage;
+    let model = server(vec![(status, reply)]);
+    let capped = |more: &[&str]| run(optimize(folder.path(), &model, &["--budget-usd", "3"]).args(more));
+    assert!(said(&capped(&[]), 2).contains("give --price INPUT,OUTPUT"));
+    let text = said(&capped(&["--price", "2,10"]), 20);
+    assert!(text.contains("is not in the registry; assumed: it speaks openai-chat"), "{text}");
+    assert!(text.contains("$3.0000 of $3.00 spent") && text.contains("1 attempt"), "{text}");
+    assert_eq!(listed(folder.path())[0]["usd"], json!(3.0));
+    let estimate =
+        answers(&run(optimize(folder.path(), "mailbox:m", &["--price=2,10"]).args(["--estimate", "--json"])));
+    assert!(estimate[0]["usd"].as_f64().unwrap() > 0.0, "{estimate:?}");
+}
+
+#[test]
+fn each_agent_is_asked_in_its_own_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_all = ["--temperature=0.5", "--max-output-tokens=9000", "--effort=medium"];
+    let own = ["--analyst-temperature=0.25", "--generator-max-output-tokens=7000", "--generator-effort=high"];
+    let mut asked = at(folder.path(), &["config", "--json"]);
+    let settings = answers(&run(asked.args(at_all).args(own))).remove(0);
+    assert_eq!(settings["generator_max_output_tokens"]["value"], 7000);
+    assert_eq!(settings["analyst_temperature"]["value"], 0.25);
+    let mut started = optimize(folder.path(), "mailbox:mail", &at_all);
+    let mut child = started.args(own).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let request = the_letter(&folder.path().join("mail"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let request: Value = serde_json::from_str(&request).unwrap();
+    let of = |key: &str| find(&request, key).cloned().unwrap_or_default();
+    assert_eq!((of("temperature"), of("max_output_tokens")), (json!(0.5), json!(7000)), "{request}");
+    assert_eq!(of("effort"), json!("high"));
+}
+
+/// The first request in a mailbox, for programs.
+fn the_letter(mailbox: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        let letters = std::fs::read_dir(mailbox).into_iter().flatten().flatten().map(|entry| entry.path());
+        if let Some(text) =
+            letters.filter_map(|letter| std::fs::read_to_string(letter.join("request.json")).ok()).next()
+        {
+            return text;
+        }
+        assert!(begun.elapsed() < Duration::from_mins(1), "no request came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A key, however deep.
+fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let Value::Object(fields) = value else { return None };
+    fields.get(key).or_else(|| fields.values().find_map(|inner| find(inner, key)))
 }
