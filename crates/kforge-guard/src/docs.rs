@@ -20,7 +20,7 @@ repeated. A pattern is
 
 | form | matches |
 |---|---|
-| `torch.matmul` | the function, class or module of this name, or something in it, by whatever alias it is reached |
+| `torch.matmul` | the function, class or module of this name, or something in it, by whatever alias it is reached; this one also means the operator `@` |
 | `torch.matmul()` | calls of it |
 | `torch.nn.functional.*`, `torch.conv*` | all names that begin so |
 | `.half`, `.half()` | an attribute of any object, or calls of it |

@@ -261,7 +261,20 @@ fn paths<'p>(
     let used = used.map(|(node, path)| (node.start(), shown(path).to_owned()));
     let imports = if reference == Reference::Any { context.imports() } else { Vec::new() };
     let imported = imports.into_iter().filter(move |import| fits(&import.path));
-    used.chain(imported.map(|import| (import.node.start(), import.path)))
+    used.chain(imported.map(|import| (import.node.start(), import.path))).chain(operators(context, fits(OPERATOR.1)))
+}
+
+/// An operator of Python's, and the function that it stands for between tensors.
+const OPERATOR: (&str, &str) = ("@", "torch.matmul");
+
+/// Where it is written: `a @ b` and `a @= b`.
+fn operators<'p>(context: &'p Context<'p>, wanted: bool) -> impl Iterator<Item = (usize, String)> + 'p {
+    let of = |node: Node<'p>| {
+        let operation = node.is_any(&["binary_operator", "augmented_assignment"]);
+        let token = operation.then(|| node.field("operator")).flatten()?;
+        (token.text().trim_end_matches('=') == OPERATOR.0).then(|| (token.start(), token.text().to_owned()))
+    };
+    context.ast.all().filter(move |_| wanted).filter_map(of)
 }
 
 fn words<'p>(native: &'p Native, before: &'p [String], last: &'p Ending) -> impl Iterator<Item = (usize, String)> + 'p {

@@ -15,6 +15,9 @@ const LONGEST_KEY: u64 = 64 << 10;
 /// Shared runs of this many characters are taken for a piece of the key.
 const TELLING_RUN: usize = 8;
 
+/// A key of fewer characters than this is no secret.
+const SHORTEST_SECRET: usize = 4;
+
 /// Where a key comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeySource {
@@ -45,9 +48,9 @@ impl Key {
     /// Takes the key, and long pieces of it, out of a text that a server wrote.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let key: Vec<char> = self.0.chars().collect();
-        let run = TELLING_RUN.min(key.len());
-        if run == 0 {
-            return text.to_owned();
+        let run = TELLING_RUN;
+        if key.len() < run {
+            return self.scrub_alone(text);
         }
         let text: Vec<char> = text.chars().collect();
         let mut clean = String::with_capacity(text.len());
@@ -67,6 +70,25 @@ impl Key {
             }
         }
         clean
+    }
+
+    /// The same of a short key, such as the placeholders that local servers are given: where it stands alone, and not where it
+    /// is a part of words. One of a few letters is no secret, and would take half of the text with it.
+    fn scrub_alone(&self, text: &str) -> String {
+        if self.0.len() < SHORTEST_SECRET {
+            return text.to_owned();
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(&self.0) {
+            let (before, after) = (&rest[..at], &rest[at + self.0.len()..]);
+            let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            let last = before.chars().next_back().or(clean.chars().next_back());
+            clean.push_str(before);
+            clean.push_str(if joins(last) || joins(after.chars().next()) { &self.0 } else { "[key]" });
+            rest = after;
+        }
+        clean + rest
     }
 
     /// Takes the whole key out of a reply, which is long and whose wording matters: pieces are left alone.
@@ -182,8 +204,21 @@ mod tests {
         assert_eq!(key.scrub("key sk-abcdefgh*** is bad"), "key [key]*** is bad");
         assert_eq!(key.scrub("ends with ijklmnop"), "ends with [key]");
         assert_eq!(key.scrub("nothing of it: sk-abc"), "nothing of it: sk-abc");
-        assert_eq!(Key("abc".into()).scrub("xabcx"), "x[key]x");
         assert_eq!(key.scrub_whole("say sk-abcdefghijklmnop".into()), "say [key]");
+    }
+
+    #[test]
+    fn a_short_key_does_not_take_ordinary_letters_with_it() {
+        let scrub = |key: &str, text: &str| Key(key.into()).scrub(text);
+        assert_eq!(scrub("a", "a server that has a bad day"), "a server that has a bad day");
+        assert_eq!(scrub("abc", "xabcx abc"), "xabcx abc");
+        assert_eq!(
+            scrub("EMPTY", "the key 'EMPTY' is wrong, EMPTY-1, EMPTYING"),
+            "the key '[key]' is wrong, [key]-1, EMPTYING"
+        );
+        assert_eq!(scrub("test", "testing a test: latest test_1 test"), "testing a [key]: latest test_1 [key]");
+        assert_eq!(scrub("testtest", "a testtest"), "a [key]");
+        assert_eq!(scrub("abab", "ababab abab"), "ababab [key]");
     }
 
     #[test]

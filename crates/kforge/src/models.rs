@@ -2,7 +2,7 @@
 
 use crate::usage::Usage;
 use include_dir::{Dir, include_dir};
-use kforge_models::{CallError, Model, Prices, Recorder, Registry, Replay, Route};
+use kforge_models::{CallError, Model, Prices, Recorder, Registry, Replay, Reply, Request, Route, Watch};
 use kforge_types::Target;
 use std::{
     path::{Path, PathBuf},
@@ -23,12 +23,41 @@ pub(crate) struct Opened {
     pub(crate) recorded: bool,
     /// How many candidates a recording holds, where that is known.
     pub(crate) attempts: Option<u32>,
+    /// What is taken for granted of a model that the registry does not know.
+    pub(crate) assumed: Option<String>,
+}
+
+/// A model that costs what the user says.
+struct Priced {
+    model: Arc<dyn Model>,
+    prices: Prices,
+}
+
+impl Model for Priced {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn ask(&self, request: &Request, watch: &dyn Watch) -> Result<Reply, CallError> {
+        let reply = self.model.ask(request, watch)?;
+        Ok(Reply { cost_usd: self.prices.cost(&reply.usage), ..reply })
+    }
 }
 
 /// What a run asks.
 pub(crate) struct Models {
     pub(crate) generator: Opened,
     pub(crate) analyst: Opened,
+}
+
+impl Models {
+    /// What is taken for granted of them, each thing once.
+    pub(crate) fn assumed(&self) -> Vec<String> {
+        let mut told: Vec<String> =
+            [&self.generator, &self.analyst].into_iter().filter_map(|one| one.assumed.clone()).collect();
+        told.dedup();
+        told
+    }
 }
 
 /// The registry with the user's own entries.
@@ -48,20 +77,28 @@ pub(crate) fn placed(name: &str, place: &dyn Fn(&Path) -> PathBuf) -> String {
     name.to_owned()
 }
 
-/// The model of this name. Nothing is sent yet.
-pub(crate) fn open(name: &str, registry: &Registry, record: Option<&Path>) -> Result<Opened, Usage> {
+/// The model of this name, at this price where one is given. Nothing is sent yet.
+pub(crate) fn open(
+    name: &str,
+    registry: &Registry,
+    record: Option<&Path>,
+    price: Option<Prices>,
+) -> Result<Opened, Usage> {
     let usage = |error: CallError| Usage(error.text);
-    let (prices, recorded) = match registry.route(name).map_err(usage)? {
+    let (known, recorded) = match registry.route(name).map_err(usage)? {
         Route::Http(entry) | Route::Command(entry) => (entry.price, false),
         Route::Replay(_) => (None, true),
         Route::Mailbox(_) => (None, false),
     };
-    let model: Arc<dyn Model> = Arc::from(kforge_models::open(name, registry).map_err(usage)?);
-    let model = match record {
-        Some(folder) => Arc::new(Recorder::new(model, folder)),
-        None => model,
-    };
-    Ok(Opened { model, prices, recorded, attempts: None })
+    let mut model: Arc<dyn Model> = Arc::from(kforge_models::open(name, registry).map_err(usage)?);
+    if let Some(prices) = price.filter(|_| !recorded) {
+        model = Arc::new(Priced { model, prices });
+    }
+    if let Some(folder) = record {
+        model = Arc::new(Recorder::new(model, folder));
+    }
+    let prices = if recorded { None } else { price.or(known) };
+    Ok(Opened { model, prices, recorded, attempts: None, assumed: registry.assumed(name) })
 }
 
 /// The replies that kforge brings along.
@@ -89,7 +126,7 @@ pub(crate) fn without_configuration(problem: &str, hash: &str, target: &str) -> 
     let replay = embedded();
     if replay.has(hash, target) {
         let attempts = Some(replay.replies(hash, target, "generator"));
-        return Ok(Opened { model: Arc::new(replay), prices: None, recorded: true, attempts });
+        return Ok(Opened { model: Arc::new(replay), prices: None, recorded: true, attempts, assumed: None });
     }
     let known: Vec<String> =
         replay.problems().iter().map(|known| format!("{} on {}", known.problem, known.target)).collect();

@@ -14,7 +14,8 @@ The package stands alone (standard library and torch only), so that an exported 
     lib = kforge_rt.build(PTX_TEXT, lang="ptx")                 # launched in the same way
 
 A launcher returns 0 for success; anything else raises `LaunchError`. A `ctypes` value such as `ctypes.c_float(0.5)` is passed
-as it is, for a parameter of another type than those above.
+as it is, for a parameter of another type than those above. Number and kinds of arguments are held to what the source
+declares, where that can be read.
 """
 
 from ._build import build

@@ -58,4 +58,4 @@ def build(
     if not output.exists():
         names = {"{arch}": chip, "{compute}": chip.replace("sm_", "compute_")}
         _compile.compile_library(source, toolchain, compiler, [*chosen, *include], output, names, link)
-    return Library(output, toolchain["device"], bool(toolchain["pass_stream"]))
+    return Library(output, toolchain["device"], bool(toolchain["pass_stream"]), source)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import _signature
 from ._errors import LaunchError
 
 # What a launcher that returns `cudaGetLastError()` most often says.
@@ -76,10 +77,18 @@ def check(kernel: str, code: int, meaning: str) -> None:
 
 
 class _Launcher:
-    __slots__ = ("_device", "_function", "_name", "_pass_stream")
+    __slots__ = ("_device", "_function", "_name", "_pass_stream", "_signature")
 
-    def __init__(self, function: Any, name: str, device: str, pass_stream: bool) -> None:
+    def __init__(
+        self,
+        function: Any,
+        name: str,
+        device: str,
+        pass_stream: bool,
+        signature: _signature.Signature | None = None,
+    ) -> None:
         function.restype = ctypes.c_int
+        self._signature = signature
         self._function = function
         self._name = name
         self._device = device
@@ -88,6 +97,8 @@ class _Launcher:
     def __call__(self, *args: Any) -> None:
         _Audit.launches += 1
         converted = [argument(self._name, self._device, i, a) for i, a in enumerate(args)]
+        if self._signature is not None:
+            self._signature.check(args)
         if _Audit.skip_kernels:
             return
         if self._pass_stream:
@@ -101,8 +112,9 @@ class _Launcher:
 class Library:
     """A built shared library; every exported `extern "C" int` function is an attribute."""
 
-    def __init__(self, path: Path, device: str, pass_stream: bool) -> None:
+    def __init__(self, path: Path, device: str, pass_stream: bool, source: str = "") -> None:
         self._path = path
+        self._source = source
         self._device = device
         self._pass_stream = pass_stream
         self._cdll = Dll(str(path))
@@ -121,7 +133,8 @@ class Library:
             raise AttributeError(
                 f'the library has no function {name!r}: declare it `extern "C" int {name}(...)`'
             ) from None
-        return _Launcher(function, name, self._device, self._pass_stream)
+        signature = _signature.of(self._source, name, self._pass_stream)
+        return _Launcher(function, name, self._device, self._pass_stream, signature)
 
 
 def current_stream(device: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import kforge_rt
-from kforge_rt import _compile, _toolchain
+from kforge_rt import _compile, _signature, _toolchain
 from kforge_rt._errors import MissingCompiler
 
 SOURCE = r"""
@@ -90,6 +91,74 @@ def test_another_code_than_zero_raises(lib: kforge_rt.Library) -> None:
 def test_an_argument_of_another_kind_is_named(lib: kforge_rt.Library, bad: object) -> None:
     with pytest.raises(TypeError, match=f"twice: argument 1 is a {type(bad).__name__}"):
         lib.twice(torch.ones(1), bad, 1, 1.0)
+
+
+def test_arguments_are_held_to_what_the_source_declares(lib: kforge_rt.Library) -> None:
+    x = torch.ones(1)
+    wrong: list[tuple[tuple[Any, ...], str]] = [
+        (
+            (x, x, 1),
+            r"twice takes 4 arguments, 3 were given: the source declares twice\(const float\* x, float\* y, int64",
+        ),
+        ((x, x, 1, 1.0, 2), "twice takes 4 arguments, 5 were given"),
+        ((x, x, 1.0, 1.0), "argument 2 is a float, and the source declares `int64_t n`: pass an int"),
+        ((x, x, 1, 1), "argument 3 is a int, and the source declares `double by`: pass a float"),
+        ((x, 0.5, 1, 1.0), "argument 1 is a float, and the source declares `float. y`: pass a tensor"),
+        ((x, x, 1, ctypes.c_float(1)), "argument 3 is a c_float"),
+    ]
+    for arguments, says in wrong:
+        for _ in range(2):
+            with pytest.raises(TypeError, match=says):
+                lib.twice(*arguments)
+    lib.twice(x.data_ptr(), x, ctypes.c_int64(1), ctypes.c_double(3))
+    assert x.tolist() == [3]
+
+
+DECLARED = r"""
+// extern "C" int commented(int a) { return 0; }
+static int helper(float a) { return 0; }
+namespace detail { int both(float a) { return 0; } }
+template <typename T> int generic(T a) { return 0; }
+__global__ void launched(float* x) {}
+#define MADE(name) extern "C" int name(int a) { return 0; }
+extern "C" {
+int block(const std::vector<float, int>* x, int (*f)(int, int), unsigned long long n, /* a comma, */ scalar s) noexcept {
+    return helper(1.f);
+}
+}
+extern "C" int both(double a, long double b, float c) { return both(1, 2, 3); }
+extern "C" int launched(float *x, void *stream) { return 0; }
+extern "C" int none(void) { return 0; }
+#if A
+extern "C" int two_ways(int a) { return 0; }
+#else
+extern "C" int two_ways(float a) { return 0; }
+#endif
+extern "C" int many(int a, ...) { return 0; }
+"""
+
+
+def test_what_is_declared_is_read_or_left_alone() -> None:
+    def kinds(name: str) -> list[str] | None:
+        found = _signature.of(DECLARED, name, False)
+        return None if found is None else found._kinds
+
+    assert kinds("block") == ["pointer", "pointer", "int", ""]
+    assert kinds("both") == ["double", "", "float"]
+    assert kinds("launched") == ["pointer", "pointer"]
+    assert kinds("none") == []
+    for unknown in ("commented", "helper", "generic", "MADE", "two_ways", "many", "absent"):
+        assert kinds(unknown) is None, unknown
+
+
+def test_the_stream_is_counted_where_it_is_declared() -> None:
+    source = 'extern "C" int f(float* x, int64_t n, void* stream) {} extern "C" int g(float* x, int64_t n) {}'
+    for name in ("f", "g"):
+        signature = _signature.of(source, name, True)
+        assert signature is not None
+        signature.check((torch.ones(1), 1))
+        with pytest.raises(TypeError, match=f"{name} takes 2 arguments, 1 were given"):
+            signature.check((torch.ones(1),))
 
 
 def test_a_tensor_elsewhere_is_refused(lib: kforge_rt.Library) -> None:

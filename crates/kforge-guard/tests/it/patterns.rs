@@ -74,6 +74,19 @@ fn a_ban_points_at_every_line_and_sees_through_aliases() {
 }
 
 #[test]
+fn a_matrix_product_is_one_however_it_is_written() {
+    let source = "import torch\n\n@torch.no_grad()\ndef f(a, b):\n    c = a @ b\n    c @= b\n    return c - b\n";
+    let found =
+        |pattern: &str| lines(&check(source, &Settings { banned: patterns(&[pattern]), ..Settings::default() }), "ban");
+    for pattern in ["torch.matmul", "torch.matmul()", "torch.mat*"] {
+        assert_eq!(found(pattern), [5, 6], "{pattern}");
+    }
+    for pattern in ["torch.mm", "torch.bmm()", ".matmul", "torch.matmul.x"] {
+        assert_eq!(found(pattern), Vec::<usize>::new(), "{pattern}");
+    }
+}
+
+#[test]
 fn what_is_required_must_be_there() {
     let required = |texts: &[&str]| check(SOURCE, &Settings { required: patterns(texts), ..Settings::default() });
     let there = ["torch.matmul", "torch.nn.functional.softmax()", ".half()", "cpp:cublasSgemm", "re:dim=-1"];

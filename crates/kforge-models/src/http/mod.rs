@@ -122,12 +122,12 @@ impl HttpModel {
         if fault.kind == CallErrorKind::RateLimited {
             self.limiter.pause(pause);
         }
-        watch.waiting(&format!(
-            "{}: {}; trying again in {:.1} s",
-            self.name,
-            scrubbed(key, &fault.message),
-            pause.as_secs_f64()
-        ));
+        // Why nobody answers is said once, at the end, if nobody does.
+        let why = match fault.kind {
+            CallErrorKind::Unreachable => "no connection".to_owned(),
+            _ => scrubbed(key, &fault.message),
+        };
+        watch.waiting(&format!("{}: {why}; trying again in {:.1} s", self.name, pause.as_secs_f64()));
         if crate::support::pause(pause, watch) { Ok(()) } else { Err(self.cancelled(attempts, tally)) }
     }
 

@@ -24,6 +24,19 @@ pub enum Wire {
     Command,
 }
 
+impl Wire {
+    /// As registries name it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Command => "command",
+        }
+    }
+}
+
 /// How a server is told how long to think.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -25,6 +25,17 @@ const LARGEST_FILE: u64 = 1 << 20;
 /// Fields that say where a key is; a model's own replace all of its provider's.
 const KEY_FIELDS: [&str; 3] = ["key_env", "key_command", "no_key"];
 
+/// Whose models have names that begin so: a new one needs no entry.
+const FAMILIES: [(&str, &str); 7] = [
+    ("gpt-", "openai-responses"),
+    ("o3-", "openai-responses"),
+    ("o4-", "openai-responses"),
+    ("o5", "openai-responses"),
+    ("claude-", "anthropic"),
+    ("gemini-", "gemini"),
+    ("deepseek-", "deepseek"),
+];
+
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Route {
@@ -132,8 +143,7 @@ impl Registry {
         if let Some(entry) = self.entries.get(name) {
             return Ok(entry.clone());
         }
-        let found = name.split_once(':').and_then(|(prefix, model)| Some((prefix, self.providers.get(prefix)?, model)));
-        let Some((prefix, provider, model)) = found else { return Err(self.unknown(name)) };
+        let Some((prefix, provider, model)) = self.provider_of(name) else { return Err(self.unknown(name)) };
         let (model, url) = apart(model);
         if model.is_empty() {
             return Err(setup(format!("{prefix}: names no model; write {prefix}:NAME")));
@@ -158,6 +168,44 @@ impl Registry {
             .values()
             .find(|known| same_model(known, &entry))
             .map_or(entry, |known| Entry { name: name.to_owned(), ..known.clone() }))
+    }
+
+    /// `PREFIX:NAME` in its parts; a name alone shows by its beginning whose model it is.
+    fn provider_of<'a>(&'a self, name: &'a str) -> Option<(&'a str, &'a Provider, &'a str)> {
+        let (prefix, model) = name.split_once(':').or_else(|| {
+            let (_, prefix) =
+                FAMILIES.iter().find(|(beginning, _)| name.len() > beginning.len() && name.starts_with(beginning))?;
+            Some((*prefix, name))
+        })?;
+        Some((prefix, self.providers.get(prefix)?, model))
+    }
+
+    /// What is taken for granted of a model that is in no list; nothing for one that is, and for what is no model by name.
+    #[must_use]
+    pub fn assumed(&self, name: &str) -> Option<String> {
+        let listed = self.entries.contains_key(name) || matches!(name.split_once(':'), Some(("mailbox" | "replay", _)));
+        let entry = self.entry(name).ok().filter(|_| !listed)?;
+        if self.entries.values().any(|known| same_model(known, &entry)) {
+            return None;
+        }
+        let (prefix, ..) = self.provider_of(name)?;
+        let (wire, model) = (entry.wire.label(), &entry.model);
+        let mut assumed =
+            vec![format!("it speaks {wire} like other models of {prefix}"), "it takes a temperature".to_owned()];
+        if entry.effort.is_none() {
+            assumed.push("it takes no effort".to_owned());
+        }
+        if entry.max_output.is_none() {
+            assumed.push(match entry.wire {
+                Wire::Anthropic => format!("a reply has at most {} tokens", crate::wire::ANTHROPIC_LIMIT),
+                _ => "the server limits a reply".to_owned(),
+            });
+        }
+        if entry.price.is_none() {
+            assumed.push("its price is not known".to_owned());
+        }
+        let what = "an entry in your models.toml says otherwise";
+        Some(format!("{model} is not in the registry; assumed: {}; {what}", assumed.join(", ")))
     }
 
     /// The limits of a model on a server, shared by all who use it, under whatever name.

@@ -217,3 +217,30 @@ fn files() {
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
     assert!(Registry::load(Some(&path)).is_err());
 }
+
+#[test]
+fn a_new_model_of_a_known_family_works_and_says_what_is_assumed() {
+    let registry = Registry::load(None).unwrap();
+    let cases = [
+        ("gpt-99-ultra", Wire::OpenaiResponses, "OPENAI_API_KEY"),
+        ("claude-opus-99", Wire::Anthropic, "ANTHROPIC_API_KEY"),
+        ("gemini-99-pro", Wire::Gemini, "GEMINI_API_KEY"),
+        ("deepseek-v99", Wire::OpenaiChat, "DEEPSEEK_API_KEY"),
+        ("openai:gpt-99", Wire::OpenaiChat, "OPENAI_API_KEY"),
+    ];
+    for (name, wire, key) in cases {
+        let entry = registry.entry(name).unwrap();
+        assert_eq!((entry.wire, entry.key_env.as_deref(), entry.price), (wire, Some(key), None), "{name}");
+        let assumed = registry.assumed(name).unwrap();
+        assert!(
+            assumed.starts_with(&format!("{} is not in the registry; assumed: it speaks", entry.model)),
+            "{assumed}"
+        );
+        assert!(assumed.contains("its price is not known") && assumed.contains("models.toml"), "{assumed}");
+    }
+    assert!(registry.assumed("claude-opus-99").unwrap().contains("at most 32000 tokens"));
+    for known in ["gpt-5", "openai-responses:gpt-5", "mailbox:m", "replay:r", "claude-cli", "gtp-5", "gpt-"] {
+        assert_eq!(registry.assumed(known), None, "{known}");
+    }
+    assert!(registry.entry("gpt-").is_err(), "no name");
+}

@@ -10,7 +10,7 @@ use crate::registry::{EffortStyle, Entry};
 use crate::{Effort, Request, Speaker, Stop};
 
 /// The format wants a limit; this is one that every model of the last generations takes.
-const DEFAULT_LIMIT: u64 = 32_000;
+pub(crate) const DEFAULT_LIMIT: u64 = 32_000;
 /// The server takes no smaller budget for thinking.
 const SMALLEST_BUDGET: u64 = 1024;
 

@@ -9,6 +9,8 @@ mod openai_chat;
 mod openai_responses;
 mod think;
 
+pub(crate) use anthropic::DEFAULT_LIMIT as ANTHROPIC_LIMIT;
+
 use serde_json::{Map, Value, json};
 
 use crate::fault::{self, Fault};

@@ -8,6 +8,7 @@ mod drive;
 mod eval;
 mod guard;
 mod init;
+mod interrupt;
 mod models;
 mod optimize;
 mod pick_target;
@@ -16,6 +17,7 @@ mod profile;
 mod progress;
 mod python;
 mod resume;
+mod runs;
 mod settings;
 mod show;
 mod targets;
@@ -46,6 +48,7 @@ enum Command {
     Optimize(Box<optimize::OptimizeArgs>),
     Resume(Box<resume::ResumeArgs>),
     Show(show::ShowArgs),
+    Runs(runs::RunsArgs),
     Models(models::ModelsArgs),
     Eval(Box<eval::EvalArgs>),
     Profile(Box<profile::ProfileArgs>),
@@ -83,6 +86,7 @@ pub fn run() -> ExitCode {
         Command::Optimize(args) => optimize::optimize(&args, &printer),
         Command::Resume(args) => resume::resume(&args, &printer),
         Command::Show(args) => show::show(&args, &printer),
+        Command::Runs(args) => runs::runs(&args, &printer),
         Command::Models(args) => models::models(&args, &printer),
         Command::Eval(args) => eval::eval(&args, &printer),
         Command::Profile(args) => profile::profile(&args, &printer),

@@ -32,7 +32,10 @@ pub(crate) fn models(args: &ModelsArgs, printer: &Printer) -> anyhow::Result<u8>
         printer.answer(&view::models(&registry, Printer::width()));
         return Ok(0);
     };
-    let opened = models::open(name, &registry, None)?;
+    let opened = models::open(name, &registry, None, None)?;
+    if let Some(assumed) = &opened.assumed {
+        printer.note(&format!("kforge: {assumed}"));
+    }
     printer.working(&format!("asking {name}"));
     let request = Request {
         label: Label {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// A generator writes a kernel, it is built and judged as by `kforge eval`, an analyst reads
 /// verdict, times and profile and gives one recommendation, and so on until a stop rule ends it.
 /// The best kernel is judged a second time in a fresh process. Everything is kept in a run folder;
-/// Ctrl-C loses at most the call under way, `kforge resume RUN` goes on.
+/// Ctrl-C loses at most the call under way, and says how to resume. `kforge runs` lists runs.
 ///
 /// Without a model four examples (softmax, layernorm, rmsnorm, gelu_chain), and on an NVIDIA GPU
 /// examples/gpu/depthwise_conv, run from recorded replies, with everything else for real:
@@ -40,7 +40,8 @@ use std::path::{Path, PathBuf};
 /// configuration; `kforge config` shows what holds, defaults included.
 ///
 /// Exit code: 0 a correct kernel was found, 20 none was (one that was compiled and never run, because
-/// the device is not here, is none), 2 wrong use, 70 kforge's own failure.
+/// the device is not here, is none), 2 wrong use, or a model that cannot be asked (the server is down, the
+/// key is wrong; `kforge resume` then makes the call again), 70 kforge's own failure.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct OptimizeArgs {
@@ -56,7 +57,7 @@ pub(crate) struct OptimizeArgs {
     /// Print the events of the run on stdout as they happen, one JSON object a line.
     #[arg(long)]
     json: bool,
-    /// Say about how much the run would ask and cost, and stop there.
+    /// Say on stdout about how much the run would ask and cost, with --json as one object, and stop there.
     #[arg(long)]
     estimate: bool,
 }
@@ -83,10 +84,12 @@ pub(crate) fn optimize(args: &OptimizeArgs, printer: &Printer) -> anyhow::Result
     };
     let mut setup = Setup::new(&file, resolved, source, printer)?;
     say_notes(&setup, printer);
-    printer.note(&format!("kforge: {}", setup.estimate()?));
+    let estimate = setup.estimate()?;
     if args.estimate {
+        printer.answer(&if args.json { serde_json::to_string(&estimate)? } else { estimate.to_string() });
         return Ok(0);
     }
+    printer.note(&format!("kforge: {estimate}"));
     let run = match &args.run {
         Some(run) => given(run)?,
         None => new_folder(&setup.settings.search.runs, &setup.task.name, &setup.task.target.to_string())?,

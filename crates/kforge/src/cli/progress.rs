@@ -22,13 +22,26 @@ pub(crate) struct RunProgress<'a> {
     iterations: u32,
     deadline: Option<Instant>,
     status: Mutex<String>,
+    kept: Mutex<String>,
     said: Mutex<BTreeSet<String>>,
 }
 
 impl<'a> RunProgress<'a> {
-    pub(crate) fn new(printer: &'a Printer, json: bool, iterations: u32, left: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        printer: &'a Printer,
+        json: bool,
+        iterations: u32,
+        left: Option<Duration>,
+        before: &History,
+    ) -> Self {
         let deadline = left.and_then(|left| Instant::now().checked_add(left));
-        Self { printer, json, iterations, deadline, status: Mutex::default(), said: Mutex::default() }
+        let kept = Mutex::new(view::kept(before));
+        Self { printer, json, iterations, deadline, status: Mutex::default(), kept, said: Mutex::default() }
+    }
+
+    /// What is on disk already, in words.
+    pub(crate) fn kept(&self) -> String {
+        self.kept.lock().map(|kept| kept.clone()).unwrap_or_default()
     }
 
     fn status(&self, history: &History) -> String {
@@ -74,6 +87,9 @@ impl Progress for RunProgress<'_> {
     fn event(&self, line: &Line, history: &History) {
         if let Ok(mut status) = self.status.lock() {
             *status = self.status(history);
+        }
+        if let Ok(mut kept) = self.kept.lock() {
+            *kept = view::kept(history);
         }
         if self.json {
             self.printer.answer(&serde_json::to_string(line).unwrap_or_default());

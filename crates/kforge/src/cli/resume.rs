@@ -4,16 +4,17 @@ use super::{
     Usage,
     drive::{drive, say_notes},
     printer::Printer,
+    runs::meant,
 };
 use crate::{
     config::{Executor, Settings},
     models,
-    run::{file::RunFile, journal::Journal},
+    run::{artifacts::safe, file::RunFile, journal::Journal, list},
     setup::Setup,
 };
 use anyhow::Context;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Resume a run that was interrupted, or that a limit ended.
 ///
@@ -21,13 +22,29 @@ use std::path::PathBuf;
 /// limit or change another setting from here on.
 #[derive(Args)]
 pub(crate) struct ResumeArgs {
-    /// The run's folder.
-    run: PathBuf,
+    /// The run's folder, or its name in the runs folder [default: the last one].
+    run: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
     /// Print the events on stdout as they happen, one JSON object a line.
     #[arg(long)]
     json: bool,
+}
+
+/// Verdicts of a run are about one text: with another one there is another run, which may begin with this one's best.
+fn changed_problem(run: &Path, file: &RunFile) -> Usage {
+    let problem = file.problem.display();
+    let best = list::history(run).ok().and_then(|history| {
+        let best = run.join(safe(&history.start.as_ref()?.problem)).join("best/candidate.py");
+        best.exists().then(|| format!(" --start {}", best.display()))
+    });
+    let from = if best.is_some() { ", which begins with the best kernel of this one" } else { "" };
+    Usage(format!(
+        "{problem} has changed since the run began, so its verdicts do not hold for it. Begin a new run{from}: \
+         `kforge optimize {problem}{}`. Or put the old text back and resume: `cp {}/problem.py {problem}`",
+        best.unwrap_or_default(),
+        run.display()
+    ))
 }
 
 /// A folder that a flag names is meant from where the flag is typed.
@@ -36,8 +53,10 @@ fn from_here(name: &str) -> String {
 }
 
 pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8> {
-    let run = std::fs::canonicalize(&args.run)
-        .map_err(|error| Usage(format!("cannot open the run {}: {error}", args.run.display())))?;
+    let named = meant(args.run.as_deref(), &args.settings, printer)?;
+    let run = std::fs::canonicalize(&named).map_err(|error| {
+        Usage(format!("cannot open the run {}: {error}; `kforge runs` lists them", named.display()))
+    })?;
     let file = RunFile::read(&run)?;
     let kept: Settings =
         file.settings.clone().try_into().with_context(|| format!("the settings in {}/run.toml", run.display()))?;
@@ -53,12 +72,7 @@ pub(crate) fn resume(args: &ResumeArgs, printer: &Printer) -> anyhow::Result<u8>
     let source = std::fs::read_to_string(&file.problem)
         .map_err(|error| Usage(format!("cannot read the problem {}: {error}", file.problem.display())))?;
     if kforge_types::content_hash(&[&source]) != file.problem_hash {
-        let text = format!(
-            "{} has changed since the run began: put it back (a copy is {}/problem.py), or begin a new run",
-            file.problem.display(),
-            run.display()
-        );
-        return Err(Usage(text).into());
+        return Err(changed_problem(&run, &file).into());
     }
     let (journal, lines, note) = Journal::open(&run)?;
     if let Some(note) = note {

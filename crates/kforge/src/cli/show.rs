@@ -1,9 +1,10 @@
 //! `kforge show`: the story of a run.
 
-use super::{Usage, printer::Printer};
+use super::{Usage, printer::Printer, runs::meant};
 use crate::{
+    config::Settings,
     run::{
-        event::Role,
+        event::{Role, StopReason},
         history::{Answer, History},
         journal,
     },
@@ -15,8 +16,8 @@ use std::{fmt::Write, path::PathBuf};
 /// Print the story of a run: per attempt the idea, verdict, speedup and cost.
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// The run's folder; it may still be going on.
-    run: PathBuf,
+    /// The run's folder, or its name in the runs folder; it may still be going on [default: the last one].
+    run: Option<PathBuf>,
     /// Show what changed from the candidate that an attempt began with: its number, or `all`.
     #[arg(long, value_name = "ATTEMPT")]
     diff: Option<String>,
@@ -29,7 +30,8 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn show(args: &ShowArgs, printer: &Printer) -> anyhow::Result<u8> {
-    let lines = journal::look(&args.run).map_err(|error| Usage(format!("{error:#}")))?;
+    let run = meant(args.run.as_deref(), &Settings::default(), printer)?;
+    let lines = journal::look(&run).map_err(|error| Usage(format!("{error:#}")))?;
     if args.json {
         for line in &lines {
             printer.answer(&serde_json::to_string(line)?);
@@ -52,9 +54,14 @@ pub(crate) fn show(args: &ShowArgs, printer: &Printer) -> anyhow::Result<u8> {
         printer.answer(&diffs(&history, wanted)?);
         return Ok(0);
     }
-    printer.answer(&view::story(&history, &args.run, Printer::width()));
+    let busy = journal::is_busy(&run);
+    printer.answer(&view::story(&history, &run, busy, Printer::width()));
+    if let Some((StopReason::Model, why)) = &history.stopped {
+        printer.note(&format!("kforge: {why}"));
+    }
     if let Some((_, role, ordinal)) = history.in_flight {
-        printer.note(&format!("kforge: {} {ordinal} is being asked, or was when a process ended", role.name()));
+        let when = if busy { "is being asked" } else { "was being asked when the process ended" };
+        printer.note(&format!("kforge: {} {ordinal} {when}", role.name()));
     }
     Ok(0)
 }

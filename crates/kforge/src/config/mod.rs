@@ -16,7 +16,7 @@ pub use executor::Executor;
 pub use file::ConfigError;
 pub(crate) use file::read;
 pub use layers::{Layer, Origin, PROJECT_FILE, user_dir};
-pub use units::{Positive, Span, Temperature, Usd};
+pub use units::{Positive, Price, Span, Temperature, Usd};
 pub use values::{Base, Baselines, Command, Effort, Hook, HookEvent, Precision, RuleName, Sandbox, Strategy};
 
 use kforge_guard::Pattern;
@@ -37,7 +37,7 @@ list::settings! {
             guard_file: PathBuf, "\"guard.toml\"";
         }
         lists {
-            /// Refuse candidates that use this: a name such as torch.matmul or torch.nn.functional.*, an attribute such as .half(), cpp:WORD for a word of native code, or re:REGEX; may be repeated.
+            /// Refuse candidates that use this: a name such as torch.matmul (also as @) or torch.nn.functional.*, an attribute such as .half(), cpp:WORD for a word of native code, or re:REGEX; may be repeated.
             ban: Pattern [long = "ban", value_name = "PATTERN", help_heading = "Source rules"], "[\"torch.nn.functional.*\", \"cpp:cublas*\"]";
             /// Refuse candidates that do not use this; may be repeated.
             require: Pattern [long = "require", value_name = "PATTERN", help_heading = "Source rules"], "[\"kforge_rt.build()\"]";
@@ -140,10 +140,28 @@ list::settings! {
             analyst_model: String, "\"gpt-5-mini\"";
             /// How much a model thinks before it answers: minimal, low, medium or high.
             effort: Effort, "\"medium\"";
+            /// How much the model that writes candidates thinks, where it is another value.
+            generator_effort: Effort, "\"high\"";
+            /// How much the model that reads measurements thinks, where it is another value.
+            analyst_effort: Effort, "\"low\"";
             /// How freely a model samples, 0 to 2; some models take none.
             temperature: Temperature, "0.7";
+            /// How freely the model that writes candidates samples, where it is another value.
+            generator_temperature: Temperature, "1.0";
+            /// How freely the model that reads measurements samples, where it is another value.
+            analyst_temperature: Temperature, "0.2";
             /// Most tokens of one reply.
             max_output_tokens: NonZeroU32, "16384";
+            /// Most tokens of one reply of the model that writes candidates, where it is another number.
+            generator_max_output_tokens: NonZeroU32, "32768";
+            /// Most tokens of one reply of the model that reads measurements, where it is another number.
+            analyst_max_output_tokens: NonZeroU32, "4096";
+            /// What models cost, in US dollars per million tokens read and written, where the registry knows no price or another one: 1.25,10 or, with what is read from a cache, 1.25,10,0.125.
+            price: Price, "\"1.25,10\"";
+            /// What the model that writes candidates costs, where it is another price.
+            generator_price: Price, "\"1.25,10,0.125\"";
+            /// What the model that reads measurements costs, where it is another price.
+            analyst_price: Price, "\"0.25,2\"";
             /// Stop when models have cost this much, in US dollars.
             budget_usd: Usd, "5.0";
             /// Stop when models have read and written this many tokens.
@@ -183,6 +201,43 @@ impl Search {
     #[must_use]
     pub fn analyst(&self) -> Option<&str> {
         self.analyst_model.as_deref().or(self.model.as_deref())
+    }
+}
+
+/// How one of the two agents is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asking {
+    /// How much it thinks.
+    pub effort: Option<Effort>,
+    /// How freely it samples.
+    pub temperature: Option<Temperature>,
+    /// Most tokens of one reply.
+    pub max_output_tokens: Option<NonZeroU32>,
+    /// What it costs, where the user says so.
+    pub price: Option<Price>,
+}
+
+impl Search {
+    /// How the model that writes candidates is asked.
+    #[must_use]
+    pub fn asking_generator(&self) -> Asking {
+        Asking {
+            effort: self.generator_effort.or(self.effort),
+            temperature: self.generator_temperature.or(self.temperature),
+            max_output_tokens: self.generator_max_output_tokens.or(self.max_output_tokens),
+            price: self.generator_price.or(self.price),
+        }
+    }
+
+    /// How the model that reads measurements is asked.
+    #[must_use]
+    pub fn asking_analyst(&self) -> Asking {
+        Asking {
+            effort: self.analyst_effort.or(self.effort),
+            temperature: self.analyst_temperature.or(self.temperature),
+            max_output_tokens: self.analyst_max_output_tokens.or(self.max_output_tokens),
+            price: self.analyst_price.or(self.price),
+        }
     }
 }
 

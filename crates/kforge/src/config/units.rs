@@ -23,6 +23,17 @@ pub struct Positive(pub f64);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Temperature(pub f64);
 
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Of the prompt.
+    pub input: f64,
+    /// Of the reply.
+    pub output: f64,
+    /// Of the part of the prompt that came from a cache; the full price where it is not said.
+    pub cached_input: Option<f64>,
+}
+
 impl Span {
     /// So many seconds.
     #[must_use]
@@ -111,6 +122,39 @@ impl fmt::Display for Usd {
     }
 }
 
+impl FromStr for Price {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let amount = |part: &str| {
+            let part = part.trim();
+            number(part.strip_prefix('$').unwrap_or(part)).filter(|usd| *usd <= MAX_USD)
+        };
+        let amounts: Option<Vec<f64>> = text.split(',').map(amount).collect();
+        match amounts.as_deref() {
+            Some([input, output]) => Ok(Self { input: *input, output: *output, cached_input: None }),
+            Some([input, output, cached]) => Ok(Self { input: *input, output: *output, cached_input: Some(*cached) }),
+            _ => Err(format!(
+                "{text:?} is not a price: write dollars per million tokens read and written, such as 1.25,10, and what \
+                 is read from a cache third: 1.25,10,0.125"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.input, self.output)?;
+        self.cached_input.map_or(Ok(()), |cached| write!(f, ",{cached}"))
+    }
+}
+
+impl From<Price> for kforge_models::Prices {
+    fn from(price: Price) -> Self {
+        Self { input: price.input, cached_input: price.cached_input, output: price.output }
+    }
+}
+
 impl FromStr for Positive {
     type Err = String;
 
@@ -170,6 +214,7 @@ macro_rules! in_files {
 in_files! {
     Span writes |span| span.to_string();
     Usd writes |usd| usd.0;
+    Price writes |price| price.to_string();
     Positive writes |value| value.0;
     Temperature writes |value| value.0;
 }
@@ -236,6 +281,23 @@ mod tests {
             assert!(text.parse::<Usd>().is_err(), "{text}");
         }
         assert_eq!(Usd(5.0).to_string(), "$5.00");
+    }
+
+    #[test]
+    fn prices_are_read_as_they_are_written() {
+        let price = |input, output, cached_input| Price { input, output, cached_input };
+        let cases = [
+            ("1.25,10", price(1.25, 10.0, None)),
+            (" $1.25, $10, 0.125 ", price(1.25, 10.0, Some(0.125))),
+            ("0,0", price(0.0, 0.0, None)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Price>(), Ok(expected), "{text}");
+            assert_eq!(expected.to_string().parse::<Price>(), Ok(expected), "{text}");
+        }
+        for text in ["", "1", "1,", "1,2,3,4", "-1,2", "a,b", "nan,1", "1;2", "99999999,1"] {
+            assert!(text.parse::<Price>().unwrap_err().contains("1.25,10,0.125"), "{text}");
+        }
     }
 
     #[test]

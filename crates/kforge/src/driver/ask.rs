@@ -100,7 +100,7 @@ impl Driver<'_> {
             text: error.text.clone(),
             attempts: error.attempts,
             may_be_billed: error.may_be_billed,
-            fatal: is_fatal(error.kind),
+            fatal: is_fatal(error),
             paused: pause.is_some(),
         };
         self.record(Event::CallFailed { attempt, role, ordinal, failure })?;
@@ -167,14 +167,18 @@ fn shortened(most: Option<u64>, left: u64) -> Option<u64> {
     }
 }
 
-/// Whether only the user can mend it.
-fn is_fatal(kind: CallErrorKind) -> bool {
-    matches!(
-        kind,
+/// Whether asking again cannot help until the user does something: the key, the name, or the server itself. One that works
+/// and fails now and then costs an attempt.
+fn is_fatal(error: &CallError) -> bool {
+    match error.kind {
         CallErrorKind::NoKey
-            | CallErrorKind::KeyRefused
-            | CallErrorKind::Rejected
-            | CallErrorKind::NoRecording
-            | CallErrorKind::Setup
-    )
+        | CallErrorKind::KeyRefused
+        | CallErrorKind::Rejected
+        | CallErrorKind::NoRecording
+        | CallErrorKind::Setup
+        | CallErrorKind::Unreachable => true,
+        // Behind a gateway a dead server is an error of the gateway's.
+        CallErrorKind::Server => !error.may_be_billed,
+        _ => false,
+    }
 }

@@ -3,8 +3,8 @@
 use super::{Driver, Task};
 use crate::{
     prompt::{
-        AnalystInput, AnalystPass, AnalystRepair, Attempt as Earlier, Failure, GeneratorInput, GeneratorPass, Job,
-        Optimise, Profiled, Prompts, Rendered, Repair, Wanted,
+        AnalystInput, AnalystPass, AnalystRepair, Attempt as Earlier, Beside, Failure, GeneratorInput, GeneratorPass,
+        Job, Optimise, Profiled, Prompts, Rendered, Repair, Wanted,
     },
     run::{
         event::{Advice, Pass, Role},
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use kforge_models::{Speaker, Turn, estimate_tokens};
-use kforge_types::{Contract, DeviceInfo, Profile, Versions};
+use kforge_types::{Contract, DeviceInfo, EvalResult, Profile, Versions};
 
 /// What stays the same over a run and is not the problem itself.
 #[derive(Debug, Clone)]
@@ -179,16 +179,69 @@ fn earlier(history: &History, before: u32) -> Vec<Earlier> {
         .map(|attempt| {
             let judged = attempt.judged.as_ref();
             let advice = attempt.advice.advice();
+            let result = attempt.result();
+            let baseline_us = result.and_then(|result| Some(result.baseline.as_ref()?.median_us));
             Earlier {
                 iteration: attempt.id,
                 idea: judged.map(|j| j.idea.clone()).unwrap_or_default(),
                 advised: advice.map(|a| a.headline().to_owned()).unwrap_or_default(),
-                state: judged.filter(|j| j.source.is_some()).map(|j| j.result.state),
-                speedup: judged.and_then(|j| j.result.speedup),
-                reason: judged.map(|j| j.result.reason.clone()).unwrap_or_default(),
+                state: judged.filter(|j| j.source.is_some()).and(result).map(|result| result.state),
+                speedup: result.and_then(|result| result.speedup),
+                interval: result.and_then(|result| result.speedup_ci),
+                times_us: time_us(attempt).zip(baseline_us),
+                beside: beside(history, attempt),
+                held_back_by: result.map(held_back_by).unwrap_or_default(),
+                reason: result.map(|result| result.withheld().unwrap_or(&result.reason).to_owned()).unwrap_or_default(),
             }
         })
         .collect()
+}
+
+fn time_us(attempt: &Attempt) -> Option<f64> {
+    Some(attempt.result()?.candidate.as_ref()?.median_us)
+}
+
+/// Beside the best of its time: by their duel, else by what each took in its own evaluation.
+fn beside(history: &History, attempt: &Attempt) -> Option<Beside> {
+    if !attempt.is_correct() {
+        return None;
+    }
+    if let Some((met, duel)) = attempt.duel.as_ref().and_then(|met| Some((met, met.duel.as_ref()?))) {
+        return Some(Beside { iteration: met.against, ratio: duel.ratio, interval: Some(duel.interval) });
+    }
+    let best = history.best_before(attempt.id)?;
+    // Speedups stand for the same work on the same machine; times alone may be of two machines.
+    let speedup = |attempt: &Attempt| attempt.result()?.speedup;
+    let ratio = speedup(attempt)? / speedup(best).filter(|speedup| *speedup > 0.0)?;
+    Some(Beside { iteration: best.id, ratio, interval: None })
+}
+
+/// A distribution on which a candidate is this much slower than on the problem's own inputs is worth a word.
+const CLEARLY_SLOWER: f64 = 0.95;
+/// A share of framework operators that is worth a word.
+const MUCH_FRAMEWORK: f64 = 0.1;
+
+/// What the measurement itself says of why a candidate is no faster.
+fn held_back_by(result: &EvalResult) -> String {
+    let mut told = Vec::new();
+    let own = result.by_distribution.first();
+    let slowest = result.by_distribution.iter().min_by(|a, b| a.speedup.total_cmp(&b.speedup));
+    if let (Some(own), Some(slowest)) = (own, slowest)
+        && slowest.speedup < own.speedup * CLEARLY_SLOWER
+    {
+        told.push(format!(
+            "{:.2}x on inputs drawn as `{}`, {:.2}x on the problem's",
+            slowest.speedup, slowest.name, own.speedup
+        ));
+    }
+    if let Some(share) =
+        result.candidate.as_ref().and_then(|own| own.framework_share).filter(|share| *share > MUCH_FRAMEWORK)
+    {
+        told.push(format!("framework operators take {:.0} % of its time", 100.0 * share));
+    }
+    let failed = result.checks.iter().filter(|check| !check.passed);
+    told.extend(failed.map(|check| format!("{}: {}", check.name, check.detail)));
+    told.join("; ")
 }
 
 #[cfg(test)]

@@ -413,6 +413,7 @@ fn a_key_that_was_mended_is_tried_again() {
     let (model, rules) = (Arc::new(model), rules());
     let first = go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
     assert_eq!(first.stopped.clone().unwrap().0, StopReason::Model);
+    let model = Arc::new(Story::new(&["speedup 1.5"]));
     let again = go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
     assert_eq!(again.stopped.clone().unwrap().0, StopReason::Iterations);
     assert!(again.best().is_some());
@@ -436,10 +437,49 @@ fn a_model_that_cannot_be_asked_ends_the_run_and_a_flaky_one_does_not() {
     let history = whole(&rules(), flaky);
     assert_eq!(history.attempts.len(), 4);
     assert_eq!(history.attempts[0].result().unwrap().kind, Some(kforge_types::Kind::NoReply));
-    let mut keyless = Story::new(&[]);
-    keyless.generator.push(Err(CallErrorKind::NoKey));
-    let history = whole(&rules(), keyless);
-    assert_eq!((history.stopped.clone().unwrap().0, history.attempts.len()), (StopReason::Model, 1));
+    for kind in [CallErrorKind::NoKey, CallErrorKind::Unreachable, CallErrorKind::Server] {
+        let mut absent = Story::new(&[]);
+        absent.generator.push(Err(kind));
+        let history = whole(&rules(), absent);
+        assert_eq!(history.stopped.clone().unwrap().0, StopReason::Model, "{kind:?}");
+        assert!(history.attempts.iter().all(|attempt| attempt.judged.is_none()) && history.made() == 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_model_that_is_away_is_asked_again_by_each_resumption_until_it_is_back() {
+    let prompts = prompts();
+    let folder = tempfile::tempdir().unwrap();
+    let rules = Rules { iterations: 2, ..rules() };
+    let away = || {
+        let mut model = Story::new(&[]);
+        model.generator.push(Err(CallErrorKind::Unreachable));
+        Arc::new(model)
+    };
+    for _ in 0..3 {
+        let model = away();
+        let history = go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
+        assert_eq!((history.stopped.unwrap().0, model.calls()), (StopReason::Model, 1));
+    }
+    let model = Arc::new(Story::new(&["speedup 1.5", "speedup 2.0"]));
+    let history = go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
+    assert_eq!((history.made(), history.best().unwrap().id), (2, 2), "none of the two was lost");
+    assert_eq!(history.confirmed.as_ref().unwrap().0, 2);
+}
+
+#[test]
+fn a_run_that_waits_for_its_model_may_end_for_another_reason() {
+    let prompts = prompts();
+    let folder = tempfile::tempdir().unwrap();
+    let mut model = Story::new(&[]);
+    model.generator.push(Err(CallErrorKind::Unreachable));
+    let model = Arc::new(model);
+    let mut rules = rules();
+    go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
+    rules.limits.seconds = Some(0.0);
+    let history = go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
+    assert_eq!((history.stopped.unwrap().0, model.calls()), (StopReason::Time, 1));
+    assert!(history.finished);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod intake;
 mod open;
+mod origin;
 mod outlook;
 mod target;
 
@@ -170,6 +171,7 @@ impl Evaluator {
     pub fn judge(&mut self, candidate: &Candidate, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
         let mut result = self.executor.judge(&candidate.name, &candidate.source, observer)?;
         result.findings.clone_from(&candidate.findings);
+        origin::point_at(&mut result, &candidate.source);
         Ok(result)
     }
 

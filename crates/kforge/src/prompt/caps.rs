@@ -34,8 +34,10 @@ pub(crate) const APPEND: usize = 16 * KIB;
 /// An implementation for another accelerator.
 pub(crate) const REFERENCE: usize = 48 * KIB;
 /// One line of the history, and all of it.
-pub(crate) const HISTORY_LINE: usize = 480;
-pub(crate) const HISTORY: usize = 6 * KIB;
+pub(crate) const HISTORY_LINE: usize = 800;
+pub(crate) const HISTORY: usize = 10 * KIB;
+/// What an attempt was advised to do, and why it failed, in its line.
+pub(crate) const HISTORY_PART: usize = 240;
 /// Names, notes and other things that are one line.
 pub(crate) const LINE: usize = 300;
 /// Notes about the problem or the device, in number.

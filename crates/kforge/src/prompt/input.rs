@@ -1,7 +1,9 @@
 //! What each prompt is made of. Plain data: the driver fills it from the history, `view` bounds and cleans it.
 
 use crate::reply::{Correction, Recommendation};
-use kforge_types::{Contract, DeviceInfo, EvalResult, ProblemReport, Profile, Roofline, State, Target, Versions};
+use kforge_types::{
+    Contract, DeviceInfo, EvalResult, Interval, ProblemReport, Profile, Roofline, State, Target, Versions,
+};
 use serde::Serialize;
 
 /// What stays the same over a run: the problem, the machine, the rules of the game.
@@ -105,8 +107,25 @@ pub(crate) struct Attempt {
     /// `None` where no candidate came.
     pub(crate) state: Option<State>,
     pub(crate) speedup: Option<f64>,
-    /// Why it failed, or empty.
+    pub(crate) interval: Option<Interval>,
+    /// Medians of this candidate and of the fastest baseline beside it, in microseconds.
+    pub(crate) times_us: Option<(f64, f64)>,
+    /// How it did beside the best of its time.
+    pub(crate) beside: Option<Beside>,
+    /// What of its measurement says why it is no faster, or empty.
+    pub(crate) held_back_by: String,
+    /// Why it failed, or why there is no speedup; or empty.
     pub(crate) reason: String,
+}
+
+/// An attempt beside the best one before it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Beside {
+    pub(crate) iteration: u32,
+    /// The other one's time over this one's: above 1 this one is faster.
+    pub(crate) ratio: f64,
+    /// Where both were timed in turns on the same inputs; else the ratio is of two evaluations.
+    pub(crate) interval: Option<Interval>,
 }
 
 /// One prompt for the analyst.

@@ -9,14 +9,15 @@ mod caps;
 mod edits;
 mod files;
 mod filters;
+mod history;
 mod input;
 mod view;
 
 pub(crate) use edits::{EditPlan, EditSpecs, Role, Slot};
 pub(crate) use files::Edits;
 pub(crate) use input::{
-    AnalystInput, AnalystPass, AnalystRepair, Attempt, Failure, GeneratorInput, GeneratorPass, Job, Optimise, Profiled,
-    Repair, Wanted,
+    AnalystInput, AnalystPass, AnalystRepair, Attempt, Beside, Failure, GeneratorInput, GeneratorPass, Job, Optimise,
+    Profiled, Repair, Wanted,
 };
 
 use crate::{
@@ -166,7 +167,7 @@ impl Prompts {
         let shared = context! {
             job => seen(view::JobView::of(job)),
             extra => seen(view::ExtraView::of(&self.edits, iteration)),
-            history => view::history(history),
+            history => history::history(history),
             iteration,
         };
         context! { ..pass, ..shared }

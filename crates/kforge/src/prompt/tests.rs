@@ -121,7 +121,15 @@ fn measured() -> EvalResult {
             prepare_s: 0.0,
             framework_share: Some(0.125),
         }),
-        checks: vec![Check { name: "build".to_owned(), passed: true, detail: String::new() }],
+        checks: vec![
+            Check { name: "build".to_owned(), passed: true, detail: String::new() },
+            Check { name: "values: own".to_owned(), passed: true, detail: "max error: 7 % of tolerance".to_owned() },
+            Check {
+                name: "values: normal".to_owned(),
+                passed: true,
+                detail: "max error: 43 % of tolerance".to_owned(),
+            },
+        ],
         ..result(&Verdict::correct())
     }
 }
@@ -167,6 +175,10 @@ fn history() -> Vec<Attempt> {
         advised: if iteration == 2 { "stream the output".to_owned() } else { String::new() },
         state,
         speedup,
+        interval: speedup.map(|speedup| Interval { low: speedup - 0.05, high: speedup + 0.05 }),
+        times_us: speedup.map(|speedup| (1240.0 / speedup, 1240.0)),
+        beside: None,
+        held_back_by: String::new(),
         reason: reason.to_owned(),
     };
     vec![
@@ -525,4 +537,32 @@ fn guides_of_nvidia_choose_by_chip() {
             );
         }
     }
+}
+
+#[test]
+fn a_lower_precision_is_no_reproach_where_the_contract_allows_it() {
+    let shown = |mul: Option<Precision>, message: &str| {
+        let mut input = measured();
+        input.contract.mul = mul;
+        input.findings = vec![Finding {
+            rule: "downcast".to_owned(),
+            severity: Severity::Soft,
+            line: 3,
+            column: 1,
+            message: message.to_owned(),
+            excerpt: String::new(),
+        }];
+        let pass = GeneratorPass::Optimise(Box::new(Optimise {
+            candidate: CANDIDATE.to_owned(),
+            result: input,
+            roofline: None,
+            recommendation: None,
+        }));
+        let prompts = prompts("cpu/cpp", Edits::default());
+        prompts.generator(&generator("cpu/cpp", pass)).unwrap().user.contains(message)
+    };
+    let (bf16, tf32) = ("`torch.bfloat16` computes in a lower precision", "`input_precision` lets products be rounded");
+    assert!(shown(None, bf16) && shown(Some(Precision::Fp32), bf16) && shown(Some(Precision::Tf32), bf16));
+    assert!(!shown(Some(Precision::Bf16), bf16) && !shown(Some(Precision::Bf16), tf32));
+    assert!(!shown(Some(Precision::Tf32), tf32) && shown(None, tf32));
 }

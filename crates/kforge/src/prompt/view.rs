@@ -6,11 +6,11 @@
 use super::{
     caps,
     files::{self, Edits},
-    input::{Attempt, Failure, Job},
+    input::{Failure, Job},
 };
 use crate::{
     target::{self, ChipSpecs},
-    text::{cut, one_line, tame},
+    text::{one_line, tame},
 };
 use kforge_types::{EvalResult, Kind, Profile, Roofline, Severity, State};
 use serde::Serialize;
@@ -39,6 +39,8 @@ pub(super) struct JobView {
     writes: Vec<String>,
     /// Nothing has been judged yet, so nobody knows.
     writes_unknown: bool,
+    /// Whether modules are in evaluation mode; not known before the problem was looked at.
+    evaluation_mode: Option<bool>,
     timed: bool,
     runs: bool,
     rules: Vec<RuleView>,
@@ -104,6 +106,11 @@ impl JobView {
             problem_notes: lines(&report.notes),
             writes: lines(&report.writes),
             writes_unknown: job.problem.is_none(),
+            // As the referee notes it.
+            evaluation_mode: job
+                .problem
+                .as_ref()
+                .map(|_| report.notes.iter().any(|note| note.contains("judged in eval mode"))),
             timed: job.timed,
             runs: job.runs,
             rules: rules
@@ -287,7 +294,44 @@ pub(super) struct MeasurementView {
     by_distribution: Vec<RatioView>,
     provisional: bool,
     baselines: Vec<BaselineView>,
+    /// The largest error of a verified output, and where it was.
+    error: Option<ErrorView>,
     notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ErrorView {
+    /// Of the tolerance.
+    percent: f64,
+    check: String,
+}
+
+/// The largest of the errors that checks tell of.
+fn largest_error(result: &EvalResult) -> Option<ErrorView> {
+    let error = |check: &kforge_types::Check| {
+        let (_, told) = check.detail.split_once("max error: ")?;
+        let percent: f64 = told.split(" %").next()?.parse().ok()?;
+        Some(ErrorView { percent, check: one_line(&check.name, 80) })
+    };
+    result.checks.iter().filter_map(error).max_by(|a, b| a.percent.total_cmp(&b.percent))
+}
+
+/// Whether a source rule reports what the contract allows: a lower precision that the multiplications may have.
+fn allowed(finding: &kforge_types::Finding, result: &EvalResult) -> bool {
+    if finding.rule != "downcast" {
+        return false;
+    }
+    let tf32 = || {
+        let words = format!("{} {}", finding.message, finding.excerpt).to_lowercase();
+        words.contains("tf32") || words.contains("tfloat32") || words.contains("input_precision")
+    };
+    match result.contract.mul.map(wire).as_deref() {
+        Some("bf16" | "fp16" | "fp8") => true,
+        Some("tf32") => tf32(),
+        Some(_) => false,
+        // Then it is that of the inputs.
+        None => ["bf16", "fp16", "fp8"].iter().any(|name| result.precision.starts_with(name)),
+    }
 }
 
 #[derive(Serialize)]
@@ -329,7 +373,11 @@ impl MeasurementView {
         // Checks that failed without rejecting, and soft findings: what a reader of the result would see too.
         let flagged = result.checks.iter().filter(|check| !check.passed);
         let flagged = flagged.map(|check| format!("check {}: {}", check.name, check.detail));
-        let soft = result.findings.iter().map(|finding| format!("line {}: {}", finding.line, finding.message));
+        let soft = result
+            .findings
+            .iter()
+            .filter(|finding| !allowed(finding, result))
+            .map(|finding| format!("line {}: {}", finding.line, finding.message));
         Self {
             measured: timing.is_some(),
             median_us: timing.map_or(0.0, |timing| timing.median_us),
@@ -351,6 +399,7 @@ impl MeasurementView {
             },
             provisional: result.provisional,
             baselines: result.baselines.iter().map(baseline).collect(),
+            error: largest_error(result),
             notes: flagged.chain(soft).take(caps::NOTES).map(|note| one_line(&note, caps::LINE)).collect(),
         }
     }
@@ -424,33 +473,6 @@ impl ProfileView {
             images: images.iter().map(|name| line(name)).collect(),
         }
     }
-}
-
-/// One line per attempt, oldest first.
-pub(super) fn history(attempts: &[Attempt]) -> String {
-    let lines: Vec<String> = attempts.iter().map(attempt).collect();
-    cut(&lines.join("\n"), caps::HISTORY)
-}
-
-fn attempt(attempt: &Attempt) -> String {
-    let idea = if attempt.idea.trim().is_empty() { "(no idea given)" } else { attempt.idea.trim() };
-    let advised = match attempt.advised.trim() {
-        "" => String::new(),
-        advised => format!(" (advised: {})", one_line(advised, 160)),
-    };
-    let outcome = match (attempt.state, attempt.speedup) {
-        (None, _) => "no candidate".to_owned(),
-        (Some(State::Correct), Some(speedup)) => format!("correct, {speedup:.3}x the fastest baseline"),
-        (Some(state), _) => state.label().to_owned(),
-    };
-    let reason = match attempt.reason.trim() {
-        // Of one that was never run the state says all there is.
-        _ if attempt.state == Some(State::Compiled) => String::new(),
-        "" => String::new(),
-        reason => format!(": {}", one_line(reason, 160)),
-    };
-    let line = format!("- iteration {}: {idea}{advised} -> {outcome}{reason}", attempt.iteration);
-    one_line(&line, caps::HISTORY_LINE)
 }
 
 /// What the user added, as far as it applies to this iteration.

@@ -22,7 +22,7 @@ pub(crate) struct History {
     pub(crate) unconfirmed: bool,
     /// A process went on after the run had been stopped: what stopped it may not hold any more.
     pub(crate) reconsider: bool,
-    /// Failures of attempts up to this one do not count as reasons to stop: somebody went on knowing them.
+    /// Failures of attempts that were judged, up to this one, are no reasons to stop: somebody went on knowing them.
     pub(crate) forgiven: u32,
     /// A request that was sent and has not come back.
     pub(crate) in_flight: Option<(u32, Role, u32)>,
@@ -35,6 +35,18 @@ pub(crate) struct History {
     asked: Estimate,
     last_at: Option<jiff::Timestamp>,
     events: u64,
+}
+
+/// Where a run stands, whoever works on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Standing {
+    /// No end is written down: a process works on it, or was ended.
+    UnderWay,
+    /// It waits for a model that could not be asked.
+    NoModel,
+    /// Nothing more is to be done, unless a limit is raised.
+    Over,
 }
 
 /// One turn of the loop.
@@ -202,6 +214,9 @@ impl History {
                 }
                 self.reconsider = true;
                 self.forgiven = self.attempts.last().map_or(0, |attempt| attempt.id);
+                if let Some(last) = self.attempts.last_mut().filter(|last| last.judged.is_none()) {
+                    last.forgive();
+                }
             }
             Event::Planned { attempt, plan } => {
                 self.goes_on();
@@ -256,6 +271,7 @@ impl History {
             Event::Stopped { reason, text } => {
                 self.stopped = Some((reason, text));
                 self.reconsider = false;
+                self.finished = false;
             }
             Event::Finished { .. } => self.finished = true,
         }
@@ -339,6 +355,14 @@ impl History {
         calls.map(|call| call.ordinal).max().unwrap_or(0) + 1
     }
 
+    pub(crate) fn standing(&self) -> Standing {
+        match &self.stopped {
+            Some((StopReason::Model, _)) => Standing::NoModel,
+            Some(_) if self.finished => Standing::Over,
+            _ => Standing::UnderWay,
+        }
+    }
+
     pub(crate) fn events(&self) -> u64 {
         self.events
     }
@@ -360,6 +384,15 @@ fn best_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Option<&'a Attemp
 }
 
 impl Attempt {
+    /// Calls that could not be made are made again: whoever resumes has mended what stood in their way.
+    fn forgive(&mut self) {
+        for call in &mut self.calls {
+            if matches!(&call.answer, Answer::Failed(failure) if failure.fatal) {
+                call.answer = Answer::Waiting;
+            }
+        }
+    }
+
     fn answer(&mut self, role: Role, ordinal: u32, answer: Answer) {
         if let Some(call) = self.calls.iter_mut().rev().find(|c| c.role == role && c.ordinal == ordinal) {
             call.answer = answer;

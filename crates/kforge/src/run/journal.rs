@@ -80,6 +80,12 @@ impl Journal {
     }
 }
 
+/// Whether a process is working on the run.
+pub(crate) fn is_busy(folder: &Path) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).open(folder.join(LOCK)) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 /// The events of a run that somebody else may be writing to.
 pub(crate) fn look(folder: &Path) -> anyhow::Result<Vec<Line>> {
     Ok(read(&folder.join(FILE))?.lines)

@@ -7,3 +7,4 @@ pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod history;
 pub(crate) mod journal;
+pub(crate) mod list;

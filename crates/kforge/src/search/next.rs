@@ -57,8 +57,16 @@ pub(crate) enum Action {
 }
 
 pub(crate) fn next(history: &History, rules: &Rules, elapsed_s: f64) -> Action {
-    if history.stopped.is_some() && !(history.reconsider && may_go_on(history, rules, elapsed_s)) {
-        return if history.finished { Action::Nothing } else { after_the_last(history, rules) };
+    if let Some((reason, _)) = &history.stopped
+        && !(history.reconsider && may_go_on(history, rules, elapsed_s))
+    {
+        let other = cap(history, rules, elapsed_s).filter(|_| history.reconsider && *reason == StopReason::Model);
+        return match other {
+            // The model may be there again; what ends the run now is something else.
+            Some((reason, text)) => Action::Stop { reason, text },
+            None if history.finished => Action::Nothing,
+            None => after_the_last(history, rules),
+        };
     }
     if let Some(attempt) = history.attempts.last()
         && let Some(action) = within(history, attempt, rules)
@@ -134,6 +142,10 @@ fn ask_or(history: &History, attempt: &Attempt, role: Role, with_answer: Action)
         Some(call) => match &call.answer {
             Answer::Waiting => ask(call.ordinal, made > 1),
             Answer::Failed(failure) if failure.paused => ask(call.ordinal, made > 1),
+            // Nobody was asked, so there is no attempt to judge: whoever resumes asks again.
+            Answer::Failed(failure) if failure.fatal => {
+                Action::Stop { reason: StopReason::Model, text: failure.text.clone() }
+            }
             // An answer that cannot be read is repaired once; then the run goes on without it.
             Answer::Reply(reply)
                 if role == Role::Analyst && made == 1 && Advice::parse(attempt.plan.pass, &reply.text).is_err() =>
@@ -147,6 +159,10 @@ fn ask_or(history: &History, attempt: &Attempt, role: Role, with_answer: Action)
 
 fn after_the_last(history: &History, rules: &Rules) -> Action {
     let best = history.best().map(|attempt| attempt.id);
+    // A run that waits for its model is not over: its winner is judged again, and hooks run, when it is.
+    if matches!(history.stopped, Some((StopReason::Model, _))) {
+        return Action::Finish { best };
+    }
     if let Some(attempt) = best.filter(|_| rules.confirm && history.confirmed.is_none() && !history.unconfirmed) {
         return Action::Confirm { attempt };
     }

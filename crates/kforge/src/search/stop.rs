@@ -54,7 +54,8 @@ pub(crate) fn cap(history: &History, rules: &Rules, elapsed_s: f64) -> Option<(S
 }
 
 fn fatal_failure(history: &History) -> Option<String> {
-    let last = history.attempts.last().filter(|attempt| attempt.id > history.forgiven)?;
+    let counts = |attempt: &&Attempt| attempt.judged.is_none() || attempt.id > history.forgiven;
+    let last = history.attempts.last().filter(counts)?;
     last.calls.iter().find_map(|call| match &call.answer {
         Answer::Failed(failure) if failure.fatal => Some(failure.text.clone()),
         _ => None,

@@ -26,18 +26,21 @@ pub(super) fn open_models(file: &RunFile, settings: &Resolved, task: &Task) -> a
     let registry = models::registry(at(&file.extras.models_file).as_deref(), user.as_deref())?;
     let record = at(&file.extras.record);
     let analyst = analyst.as_ref().unwrap_or(&generator);
+    let open = |name: &str, asking: config::Asking| {
+        models::open(name, &registry, record.as_deref(), asking.price.map(Into::into))
+    };
     Ok(Models {
-        generator: models::open(&generator, &registry, record.as_deref())?,
-        analyst: models::open(analyst, &registry, record.as_deref())?,
+        generator: open(&generator, settings.search.asking_generator())?,
+        analyst: open(analyst, settings.search.asking_analyst())?,
     })
 }
 
 /// A cap in dollars that cannot be checked is none.
-pub(super) fn check_prices(models: &Models) -> Result<(), Usage> {
-    for opened in [&models.generator, &models.analyst] {
+pub(super) fn check_prices(models: &Models, no_analyst: bool) -> Result<(), Usage> {
+    for opened in [&models.generator, &models.analyst].into_iter().take(if no_analyst { 1 } else { 2 }) {
         if opened.prices.is_none() && !opened.recorded {
             let text = format!(
-                "--budget-usd cannot hold: the price of {} is not known; add `price` to its entry in models.toml, or use --budget-tokens",
+                "--budget-usd cannot hold: the price of {} is not known; give --price INPUT,OUTPUT in dollars per million tokens, or use --budget-tokens",
                 opened.model.name()
             );
             return Err(Usage(text));

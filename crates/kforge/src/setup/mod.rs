@@ -1,10 +1,11 @@
 //! From settings to a run: what `optimize` and `resume` have in common, and what anything else that starts runs needs.
 
 mod agents;
+mod estimate;
 mod rules;
 
 use crate::{
-    config::{self, Executor, Resolved},
+    config::{self, Asking, Executor, Resolved},
     driver::{
         Agent, Driver, Progress, Task,
         ask::Params,
@@ -27,16 +28,11 @@ use crate::{
 };
 use agents::{check_prices, open_models};
 use kforge_exec::{machine, python};
-use kforge_models::estimate_tokens;
 use rules::{hooks, rules};
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-
-/// For the estimate: how long replies usually are.
-const USUAL_REPLY: u64 = 6000;
-const USUAL_ADVICE: u64 = 1500;
 
 /// Everything a run needs but its journal.
 pub(crate) struct Setup {
@@ -79,7 +75,7 @@ impl Setup {
             return Err(Usage(text).into());
         }
         if search.budget_usd.is_some() {
-            check_prices(&models)?;
+            check_prices(&models, search.self_refine)?;
         }
         let specs = EditSpecs {
             overrides: file.extras.prompt_override.clone(),
@@ -94,7 +90,7 @@ impl Setup {
         let mut evaluator = Evaluator::open(&request(file, &settings, &task))?;
         evaluator.prepare(progress)?;
         let outlook = evaluator.outlook();
-        let mut notes = Vec::new();
+        let mut notes = models.assumed();
         if !outlook.runs {
             notes.push(format!(
                 "no GPU is visible here: kernels for {} are compiled and never run, so no correct one can be \
@@ -130,28 +126,6 @@ impl Setup {
         Ok(Self { task, settings, notes, models, prompts, material, rules, hooks, evaluator })
     }
 
-    /// What the run may ask and cost, in words.
-    pub(crate) fn estimate(&self) -> anyhow::Result<String> {
-        let input = crate::driver::inputs::first_prompt(&self.prompts, &self.task, &self.material)?;
-        let input = estimate_tokens(&input.system) + estimate_tokens(&input.user) + USUAL_REPLY;
-        let rounds = u64::from(self.rules.iterations);
-        let advised = !self.rules.ablation.self_refine;
-        let generator = (rounds * input, rounds * USUAL_REPLY);
-        let analyst = if advised { ((rounds - 1) * input, (rounds - 1) * USUAL_ADVICE) } else { (0, 0) };
-        let tokens = generator.0 + generator.1 + analyst.0 + analyst.1;
-        let cost = |opened: &Opened, (input, output): (u64, u64)| {
-            let prices = opened.prices.as_ref()?;
-            Some((input as f64 * prices.input + output as f64 * prices.output) / 1e6)
-        };
-        let dollars = match (cost(&self.models.generator, generator), cost(&self.models.analyst, analyst)) {
-            _ if self.models.generator.recorded => "cost nothing (the replies are recorded)".to_owned(),
-            (Some(a), Some(b)) => format!("cost about ${:.2}", a + b),
-            _ => "cost unknown (no price in models.toml)".to_owned(),
-        };
-        let at_most = if self.rules.iterations == 1 { "1 attempt" } else { &format!("up to {rounds} attempts") };
-        Ok(format!("{at_most} of about {} tokens in all, {dollars}", round(tokens)))
-    }
-
     /// How many candidates there may be at most.
     pub(crate) fn iterations(&self) -> u32 {
         self.rules.iterations
@@ -173,12 +147,12 @@ impl Setup {
     ) -> anyhow::Result<History> {
         let history = History::of(lines);
         let search = &self.settings.search;
-        let agent = |opened: &Opened| Agent {
+        let agent = |opened: &Opened, asking: Asking| Agent {
             model: opened.model.clone(),
             params: Params {
-                max_output_tokens: search.max_output_tokens.map(|tokens| u64::from(tokens.get())),
-                temperature: search.temperature.map(|temperature| temperature.0),
-                effort: search.effort.map(Into::into),
+                max_output_tokens: asking.max_output_tokens.map(|tokens| u64::from(tokens.get())),
+                temperature: asking.temperature.map(|temperature| temperature.0),
+                effort: asking.effort.map(Into::into),
                 prices: opened.prices,
             },
         };
@@ -194,8 +168,8 @@ impl Setup {
         let mut driver = Driver {
             task: &self.task,
             rules: &self.rules,
-            generator: agent(&self.models.generator),
-            analyst: agent(&self.models.analyst),
+            generator: agent(&self.models.generator, search.asking_generator()),
+            analyst: agent(&self.models.analyst, search.asking_analyst()),
             prompts: &self.prompts,
             material: &self.material,
             hooks: &self.hooks,
@@ -260,8 +234,4 @@ fn request(file: &RunFile, settings: &Resolved, task: &Task) -> Request {
         // A run that goes on asks under the same tag, and finds what was answered meanwhile.
         tag: file.started.clone(),
     }
-}
-
-fn round(tokens: u64) -> String {
-    if tokens >= 10_000 { format!("{} thousand", tokens.div_ceil(1000)) } else { tokens.to_string() }
 }

@@ -7,6 +7,7 @@ mod models;
 mod profile;
 mod result;
 mod run;
+mod runs;
 
 pub(crate) use doctor::doctor;
 pub(crate) use duel::{compared, duel};
@@ -14,7 +15,8 @@ pub(crate) use job::{job, job_exit_code};
 pub(crate) use models::{model_reply, models};
 pub(crate) use profile::{profile, sanitizer};
 pub(crate) use result::result;
-pub(crate) use run::{event, story};
+pub(crate) use run::{event, kept, story};
+pub(crate) use runs::{runs, runs_table};
 
 use comfy_table::{ContentArrangement, Table, presets};
 

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::run::{
     account::{Seconds, dollars, failed_calls},
-    event::{Event, Line},
-    history::{Attempt, History},
+    event::{Event, Line, StopReason},
+    history::{Attempt, History, Standing},
 };
 use kforge_types::{Check, DuelOutcome, EvalResult, SANITIZER, State};
 use std::{fmt::Write, path::Path};
@@ -27,6 +27,8 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
             Some(format!("{attempt}: advised: {}", advice.headline()))
         }
         Event::Advised { attempt, note, .. } => Some(format!("{attempt}: no advice: {note}")),
+        // It ends the run, and its words are the last ones.
+        Event::CallFailed { failure, .. } if failure.fatal => None,
         Event::CallFailed { attempt, failure, .. } => Some(format!("{attempt}: no reply: {}", failure.text)),
         Event::Judged { attempt, judged } => {
             let best = history.best().is_some_and(|best| best.id == *attempt && history.ranked().len() > 1);
@@ -44,6 +46,7 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
             let score = report.score.map(|score| format!(" (score {score})")).unwrap_or_default();
             Some(format!("hook {}{score}", report.command))
         }
+        Event::Stopped { reason: StopReason::Model, .. } => None,
         Event::Stopped { text, .. } => Some(format!("no more attempts: {text}")),
         _ => None,
     }
@@ -51,6 +54,15 @@ pub(crate) fn event(line: &Line, history: &History) -> Option<String> {
 
 fn idea(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
+/// A correct kernel's worth in a table.
+pub(super) fn short(result: &EvalResult) -> String {
+    match (result.speedup, result.is_least()) {
+        (Some(speedup), true) => format!("at least {speedup:.2}x"),
+        (Some(speedup), false) => format!("{speedup:.2}x"),
+        (None, _) => "correct, no speedup".to_owned(),
+    }
 }
 
 /// State and speed in a few words.
@@ -68,9 +80,27 @@ pub(crate) fn verdict(result: &EvalResult) -> String {
     }
 }
 
+/// What a run that is ended now leaves behind.
+pub(crate) fn kept(history: &History) -> String {
+    let judged = history.attempts.iter().filter(|attempt| attempt.judged.is_some()).count();
+    let best = match history.best() {
+        Some(best) => format!(" (best: {}, attempt {})", best.result().map(verdict).unwrap_or_default(), best.id),
+        None => String::new(),
+    };
+    let call =
+        if history.in_flight.is_some() { "; the call under way is made again, and may be billed twice" } else { "" };
+    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    format!(
+        "{} judged{best}, {}, {}{call}",
+        counted(judged, "attempt"),
+        counted(history.spend.calls as usize, "call"),
+        dollars(history)
+    )
+}
+
 /// Headline, a row per attempt, sums.
-pub(crate) fn story(history: &History, run: &Path, width: Option<u16>) -> String {
-    let mut text = headline(history);
+pub(crate) fn story(history: &History, run: &Path, busy: bool, width: Option<u16>) -> String {
+    let mut text = headline(history, run, busy);
     text.push('\n');
     if let Some((name, _)) = history.framework_wins() {
         let file = run.join(history.start.as_ref().map_or("", |start| start.problem.as_str())).join("best/pytorch.py");
@@ -86,18 +116,20 @@ pub(crate) fn story(history: &History, run: &Path, width: Option<u16>) -> String
             "  The model's replies are recorded; building, checks, times and profiles are of this machine, now.\n",
         );
     }
-    let _ = write!(text, "\nAttempts\n{}", trimmed(&attempts(history, width)));
+    if history.attempts.iter().any(has_something) {
+        let _ = write!(text, "\nAttempts\n{}", trimmed(&attempts(history, width)));
+    }
     let _ = write!(text, "\n{}", sums(history));
     let _ = write!(text, "\nRun: {}", run.display());
     text
 }
 
-fn headline(history: &History) -> String {
+fn headline(history: &History, run: &Path, busy: bool) -> String {
     let start = history.start.as_ref();
     let problem = start.map_or("?", |start| start.problem.as_str());
     let target = start.map_or("?", |start| start.target.as_str());
     let Some(best) = history.best() else {
-        return format!("{problem} on {target}: {}", no_winner(history));
+        return format!("{problem} on {target}: {}{}", no_winner(history), unfinished(history, run, busy));
     };
     let first = best.result().map(verdict).unwrap_or_default();
     match &history.confirmed {
@@ -106,16 +138,27 @@ fn headline(history: &History) -> String {
             format!("{problem} on {target}: {verdict}; judged twice, the second time in a fresh process{unchecked}")
         }
         None if history.unconfirmed => format!("{problem} on {target}: {first}; it could not be judged a second time"),
-        None => format!("{problem} on {target}: {first}"),
+        None => format!("{problem} on {target}: {first}{}", unfinished(history, run, busy)),
+    }
+}
+
+/// What an unfinished run waits for; nothing where it is over.
+fn unfinished(history: &History, run: &Path, busy: bool) -> String {
+    let resume = format!("resume it with `kforge resume {}`", run.display());
+    match history.standing() {
+        Standing::Over => String::new(),
+        Standing::NoModel => format!("; not finished, since a model could not be asked: {resume}"),
+        Standing::UnderWay if busy => "; the run is still going on".to_owned(),
+        Standing::UnderWay => format!("; not finished, the process that made it was ended: {resume}"),
     }
 }
 
 /// A kernel that was compiled is none that was found, and the user learns where it could become one.
 fn no_winner(history: &History) -> String {
-    let tried = match history.attempts.len() {
-        1 => "no correct kernel in 1 attempt".to_owned(),
-        n => format!("no correct kernel in {n} attempts"),
-    };
+    let judged = history.attempts.iter().filter(|attempt| attempt.judged.is_some()).count();
+    let yet = if history.standing() == Standing::Over { "" } else { " yet" };
+    let attempts = if judged == 1 { "attempt" } else { "attempts" };
+    let tried = format!("no correct kernel{yet} in {judged} {attempts}");
     match history.attempts.iter().rfind(|attempt| attempt.is_compiled()) {
         Some(attempt) => format!(
             "{tried}; attempt {} was compiled but never run: judge its candidate.py by `kforge eval` where the device is \
@@ -140,7 +183,7 @@ fn attempts(history: &History, width: Option<u16>) -> comfy_table::Table {
     let mut made = table(width);
     made.set_header(["", "pass", "from", "verdict", "idea", "tokens", "cost", "seconds"]);
     let best = history.best().map(|best| best.id);
-    for attempt in &history.attempts {
+    for attempt in history.attempts.iter().filter(|attempt| has_something(attempt)) {
         let mark = if best == Some(attempt.id) { format!("{} *", attempt.id) } else { attempt.id.to_string() };
         let judged = attempt.judged.as_ref();
         made.add_row([
@@ -155,6 +198,11 @@ fn attempts(history: &History, width: Option<u16>) -> comfy_table::Table {
         ]);
     }
     made
+}
+
+/// One for which a model could not even be asked is none.
+fn has_something(attempt: &Attempt) -> bool {
+    attempt.judged.is_some() || attempt.spend.calls > 0
 }
 
 fn verdict_of(attempt: &Attempt) -> String {
@@ -200,7 +248,8 @@ fn sums(history: &History) -> String {
         );
     }
     let _ = write!(text, "Time: {}", parts.join(", "));
-    if let Some((_, why)) = &history.stopped {
+    // Why a model could not be asked is whoever calls this to say, as the last word.
+    if let Some((_, why)) = history.stopped.as_ref().filter(|(reason, _)| *reason != StopReason::Model) {
         let _ = write!(text, "\nEnded: {why}");
     }
     text

@@ -12,6 +12,7 @@ mod exchange;
 mod gpu_examples;
 mod hostile;
 mod layers;
+mod manners;
 mod optimize;
 mod problems;
 mod profile;
