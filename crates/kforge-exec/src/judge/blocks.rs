@@ -6,6 +6,7 @@ use super::{
     arm::{Arm, Given, How, Row},
     baseline,
     clock::Overhead,
+    rows::quick,
     verify::OWN,
 };
 use crate::{
@@ -43,8 +44,9 @@ pub(super) const READY: f64 = 1.25;
 const DOUBTFUL_ROUNDS: usize = 2;
 /// A ratio that lies below this share of another's lower end is another one, however noisy it is.
 pub(super) const CLEARLY: f64 = 0.93;
-/// Baseline rows without a candidate beside them.
+/// Baseline rows without a candidate beside them, and single calls of nothing: the system lets every fourth of these wait.
 const ALONE_ROWS: usize = 3;
+const ALONE_SINGLES: usize = 10;
 
 /// One row of each arm on the same sets.
 pub(crate) struct Block {
@@ -340,11 +342,14 @@ impl Session {
             self.bench.referee.draw(OWN, &vec![false; calls])?;
             times.push(self.control_row(control, Given::Fresh(calls))?.outside_us);
             nulls.push(self.control_row(control, Given::Null(calls))?.outside_us);
-            singles.push(self.control_row(control, Given::Null(1))?.outside_us);
             self.bench.evictor.evict();
             least.push(self.bench.echo.ask()?);
         }
-        let (Some(row_us), Some(null_us), Some(single_us)) = (median(&times), median(&nulls), median(&singles)) else {
+        for _ in 0..ALONE_SINGLES {
+            singles.push(self.control_row(control, Given::Null(1))?.outside_us);
+        }
+        // Of single calls by the quick ones, as of those that something is computed in.
+        let (Some(row_us), Some(null_us), Some(single_us)) = (median(&times), median(&nulls), quick(&singles)) else {
             return Ok(None);
         };
         // On a device asking is more than a message, and what a single row of nothing takes is known to be needed.

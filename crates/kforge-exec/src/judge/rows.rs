@@ -22,9 +22,9 @@ const LONG_US: f64 = 1200.0;
 const FEWEST_SINGLES: usize = 12;
 const MOST_SINGLES: usize = 64;
 /// Of the time budget.
-const SINGLES_SHARE: f64 = 1.0;
+const SINGLES_SHARE: f64 = 0.7;
 /// Single calls are known well enough when chance makes no more than this of their time.
-const WELL_KNOWN: f64 = 0.05;
+const WELL_KNOWN: f64 = 0.08;
 /// Where the quick calls of each are, from the quickest on: the very first ones are luck, the others may have waited.
 const QUICK: (f64, f64) = (0.1, 0.4);
 const SLOW: f64 = 0.8;
@@ -118,7 +118,7 @@ fn of_single(own: &[f64], baseline: &[f64], baseline_us: f64) -> Option<Interval
 }
 
 /// The mean of the quick calls.
-fn quick(times: &[f64]) -> Option<f64> {
+pub(super) fn quick(times: &[f64]) -> Option<f64> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| (share * sorted.len() as f64) as usize;

@@ -12,7 +12,8 @@ pub(super) fn point_at(result: &mut EvalResult, source: &str) {
         return;
     }
     if let Some((line, text)) = origin(&result.reason, source) {
-        let name = Path::new(&result.candidate_file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+        let name =
+            Path::new(&result.candidate_file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
         result.reason = format!("{}\n  at {name}:{line}: {text}", result.reason.trim_end());
     }
 }
@@ -23,7 +24,8 @@ fn origin<'a>(reason: &str, source: &'a str) -> Option<(usize, &'a str)> {
     let number = number(told.next()?)?;
     let shown = told.next()?;
     // gcc and clang: `   12 |     code`; nvcc: the code, indented.
-    let shown = shown.split_once('|').filter(|(n, _)| n.trim().parse::<usize>().is_ok()).map_or(shown, |(_, code)| code);
+    let shown =
+        shown.split_once('|').filter(|(n, _)| n.trim().parse::<usize>().is_ok()).map_or(shown, |(_, code)| code);
     let shown = shown.trim();
     if shown.is_empty() {
         return None;
@@ -35,7 +37,12 @@ fn origin<'a>(reason: &str, source: &'a str) -> Option<(usize, &'a str)> {
         // The native source's first line is the one with the quotes, or the one after it where the text was stripped.
         several => {
             let opens = |at: usize| lines.get(at).is_some_and(|line| line.contains("\"\"\"") || line.contains("'''"));
-            let begins = |at: &&usize| [number.checked_sub(1), Some(number)].into_iter().flatten().any(|back| at.checked_sub(back).is_some_and(opens));
+            let begins = |at: &&usize| {
+                [number.checked_sub(1), Some(number)]
+                    .into_iter()
+                    .flatten()
+                    .any(|back| at.checked_sub(back).is_some_and(opens))
+            };
             let mut fitting = several.iter().filter(begins);
             fitting.next().filter(|_| fitting.next().is_none()).copied()?
         }
@@ -75,7 +82,8 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_what_is_not_there() {
-        for reason in ["", "kernel.cpp:3:9: error: alone", "header.h:3:9: error: x\n 3 | int c;", "nvcc failed\nint c;"] {
+        for reason in ["", "kernel.cpp:3:9: error: alone", "header.h:3:9: error: x\n 3 | int c;", "nvcc failed\nint c;"]
+        {
             assert_eq!(line(reason), None, "{reason}");
         }
         assert_eq!(line("kernel.cpp:3:9: error: x\n    3 | made by a macro;"), None);
