@@ -16,10 +16,9 @@ import torch
 
 _TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _WORD = re.compile(r"\w+")
-_INTEGERS = frozenset(
-    ["int", "long", "short", "char", "signed", "unsigned", "bool", "size_t", "ssize_t", "ptrdiff_t", "intptr_t"]
-    + ["uintptr_t", *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64))]
-)
+_FIXED = [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_PLAIN = ["int", "long", "short", "char", "signed", "unsigned", "bool", "size_t", "ssize_t", "ptrdiff_t"]
+_INTEGERS = frozenset([*_PLAIN, *_FIXED, "intptr_t", "uintptr_t"])
 _QUALIFIERS = frozenset(["const", "volatile", "restrict", "__restrict__", "__restrict", "register", "std"])
 _FLOATING = (ctypes.c_float, ctypes.c_double)
 # What each kind of parameter is called in messages.
@@ -81,7 +80,7 @@ def _plain(source: str) -> str:
     """Without comments, and without text that could look like code."""
 
     def keep(match: re.Match[str]) -> str:
-        text = match.group()
+        text: str = match.group()
         return text if text == '"C"' else '""' if text.startswith('"') else " "
 
     return _TEXT.sub(keep, source)
@@ -131,7 +130,7 @@ def _kind(parameter: str) -> str:
         return ""
     if re.search(r"[*\[(]", parameter):
         return "pointer"
-    words = [word for word in _WORD.findall(parameter.split("=")[0]) if word not in _QUALIFIERS]
+    words: list[str] = [word for word in _WORD.findall(parameter.split("=")[0]) if word not in _QUALIFIERS]
     if not words:
         return ""
     if words[0] in ("double", "float"):

@@ -96,7 +96,10 @@ def test_an_argument_of_another_kind_is_named(lib: kforge_rt.Library, bad: objec
 def test_arguments_are_held_to_what_the_source_declares(lib: kforge_rt.Library) -> None:
     x = torch.ones(1)
     wrong: list[tuple[tuple[Any, ...], str]] = [
-        ((x, x, 1), r"twice takes 4 arguments, 3 were given: the source declares twice\(const float\* x, float\* y, int64"),
+        (
+            (x, x, 1),
+            r"twice takes 4 arguments, 3 were given: the source declares twice\(const float\* x, float\* y, int64",
+        ),
         ((x, x, 1, 1.0, 2), "twice takes 4 arguments, 5 were given"),
         ((x, x, 1.0, 1.0), "argument 2 is a float, and the source declares `int64_t n`: pass an int"),
         ((x, x, 1, 1), "argument 3 is a int, and the source declares `double by`: pass a float"),
