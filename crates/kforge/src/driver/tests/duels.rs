@@ -44,3 +44,20 @@ fn equal_kernels_are_no_progress() {
     let history = whole(&rules, Story::new(&lines));
     assert_eq!((history.attempts.len(), history.stopped.unwrap().0), (3, StopReason::Plateau));
 }
+
+#[test]
+fn later_prompts_say_who_lost_and_by_how_much() {
+    let (prompts, rules) = (prompts(), Rules { iterations: 4, ..rules() });
+    let folder = tempfile::tempdir().unwrap();
+    let lines = ["speedup 1.50", "speedup 1.52\n# really 1.30", "speedup 1.00", "speedup 1.51\n# really 1.50"];
+    let model = Arc::new(Story::new(&lines));
+    go(folder.path(), &setup(&rules, &model, &prompts), &UNDISTURBED).unwrap();
+    let prompt = std::fs::read_to_string(folder.path().join("sums/story/04/prompt.md")).unwrap();
+    let line = |number: u32| {
+        let start = format!("- iteration {number}: ");
+        prompt.lines().find(|line| line.starts_with(&start)).unwrap_or_default().to_owned()
+    };
+    assert!(line(1).contains("1.500x the fastest baseline (") && line(1).contains(" us against "), "{}", line(1));
+    assert!(line(2).contains("; slower than iteration 1, 0.") && line(2).contains("x beside it ("), "{}", line(2));
+    assert!(line(3).contains("; slower than iteration 1, 0.667x"), "{}", line(3));
+}
