@@ -6,6 +6,7 @@
 
 mod intake;
 mod open;
+mod origin;
 mod outlook;
 mod target;
 
@@ -136,7 +137,11 @@ impl Evaluator {
         let (text, findings) = look(source, &self.rules);
         match text {
             Ok(source) => Ok(Candidate { name: name.to_owned(), source: source.to_owned(), findings }),
-            Err(verdict) => Err(Box::new(self.refused(name, source, findings, verdict))),
+            Err(verdict) => {
+                let mut refused = self.refused(name, source, findings, verdict);
+                origin::point_at(&mut refused, "");
+                Err(Box::new(refused))
+            }
         }
     }
 
@@ -170,6 +175,7 @@ impl Evaluator {
     pub fn judge(&mut self, candidate: &Candidate, observer: &dyn Observer) -> anyhow::Result<EvalResult> {
         let mut result = self.executor.judge(&candidate.name, &candidate.source, observer)?;
         result.findings.clone_from(&candidate.findings);
+        origin::point_at(&mut result, &candidate.source);
         Ok(result)
     }
 
