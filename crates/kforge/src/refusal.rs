@@ -65,6 +65,6 @@ pub(crate) fn of_findings(findings: &[Finding]) -> Option<Verdict> {
 /// The verdict that a hard finding stands for.
 fn guardrail(first: &Finding, count: usize) -> Verdict {
     let more = if count > 1 { format!(" ({} more findings)", count - 1) } else { String::new() };
-    let text = format!("{}: {}\n  line {}: {}{more}", first.rule, first.message, first.line, first.excerpt.trim());
+    let text = format!("{}: {}\n  at line {}: {}{more}", first.rule, first.message, first.line, first.excerpt.trim());
     Verdict::of(kforge_types::Kind::Guardrail, text)
 }

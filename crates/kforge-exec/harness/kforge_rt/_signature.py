@@ -130,7 +130,7 @@ def _kind(parameter: str) -> str:
         return ""
     if re.search(r"[*\[(]", parameter):
         return "pointer"
-    words = [word for word in _WORD.findall(parameter.split("=")[0]) if word not in _QUALIFIERS]
+    words: list[str] = [word for word in _WORD.findall(parameter.split("=")[0]) if word not in _QUALIFIERS]
     if not words:
         return ""
     if words[0] in ("double", "float"):

@@ -137,7 +137,11 @@ impl Evaluator {
         let (text, findings) = look(source, &self.rules);
         match text {
             Ok(source) => Ok(Candidate { name: name.to_owned(), source: source.to_owned(), findings }),
-            Err(verdict) => Err(Box::new(self.refused(name, source, findings, verdict))),
+            Err(verdict) => {
+                let mut refused = self.refused(name, source, findings, verdict);
+                origin::point_at(&mut refused, "");
+                Err(Box::new(refused))
+            }
         }
     }
 

@@ -1,20 +1,24 @@
-//! From a compiler's error to the line of the candidate's own file, where the native source is in a string.
+//! From what went wrong to the line of the user's own file.
 //!
-//! A compiler knows the file that the string was written to. It shows the line that it complains about, and that line is
-//! looked for in the candidate: nothing is said where it is not found, or cannot be told from others.
+//! In its sandbox every candidate is `candidate.py`, and its native source is in a string. A compiler knows the file that
+//! the string was written to. It shows the line that it complains about, and that line is looked for in the candidate:
+//! nothing is said where it is not found, or cannot be told from others.
 
-use kforge_types::{EvalResult, State};
-use std::path::Path;
+use kforge_types::{EvalResult, Kind, State};
 
-/// Adds the place in the candidate's file to the reason of a build that failed.
+/// What a candidate is called in its sandbox, and the file that an attempt of a run is kept in.
+const INSIDE: &str = "candidate.py";
+
+/// Puts the user's file and the line in it into the reason why a candidate is not correct.
 pub(super) fn point_at(result: &mut EvalResult, source: &str) {
-    if result.state != State::CompilationFailure {
-        return;
-    }
-    if let Some((line, text)) = origin(&result.reason, source) {
-        let name =
-            Path::new(&result.candidate_file).file_name().map_or_else(String::new, |n| n.to_string_lossy().into());
+    let name = if result.candidate_file.contains(".py") { &result.candidate_file } else { INSIDE };
+    if let (State::CompilationFailure, Some((line, text))) = (result.state, origin(&result.reason, source)) {
         result.reason = format!("{}\n  at {name}:{line}: {text}", result.reason.trim_end());
+    } else if matches!(result.kind, Some(Kind::Syntax | Kind::Guardrail)) {
+        result.reason = result.reason.replacen(" at line ", &format!(" at {name}:"), 1);
+    } else {
+        let inside = format!("\n  at {INSIDE}:");
+        result.reason = result.reason.replacen(&inside, &format!("\n  at {name}:"), 1);
     }
 }
 
@@ -35,17 +39,11 @@ fn origin<'a>(reason: &str, source: &'a str) -> Option<(usize, &'a str)> {
     let found = match same.as_slice() {
         [only] => *only,
         // The native source's first line is the one with the quotes, or the one after it where the text was stripped.
-        several => {
-            let opens = |at: usize| lines.get(at).is_some_and(|line| line.contains("\"\"\"") || line.contains("'''"));
-            let begins = |at: &&usize| {
-                [number.checked_sub(1), Some(number)]
-                    .into_iter()
-                    .flatten()
-                    .any(|back| at.checked_sub(back).is_some_and(opens))
-            };
-            let mut fitting = several.iter().filter(begins);
-            fitting.next().filter(|_| fitting.next().is_none()).copied()?
-        }
+        several => [number.checked_sub(1)?, number].into_iter().find_map(|back| {
+            let quotes = |at: usize| lines.get(at).is_some_and(|line| line.contains("\"\"\"") || line.contains("'''"));
+            let mut fitting = several.iter().filter(|at| at.checked_sub(back).is_some_and(quotes));
+            fitting.next().filter(|_| fitting.next().is_none()).copied()
+        })?,
     };
     Some((found + 1, lines[found].trim()))
 }

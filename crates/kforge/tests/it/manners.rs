@@ -1,6 +1,6 @@
 //! What a new user meets when something goes wrong: servers that are down, keys that are refused, Ctrl-C, forgotten names.
 
-use crate::support::{answers, errors, kforge, root, run};
+use crate::support::{answers, errors, kforge, root, run, verdict};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -25,7 +25,7 @@ fn server(replies: Vec<(u16, Value)>) -> String {
             let body = body.to_string();
             // The request must be read to its end, or the reply may be lost with it.
             let mut asked = Vec::new();
-            let mut block = [0; 65536];
+            let mut block = vec![0; 65536];
             while !is_whole(&asked) {
                 let read = stream.read(&mut block).unwrap();
                 assert!(read > 0, "half a request");
@@ -227,10 +227,8 @@ fn each_agent_is_asked_in_its_own_way() {
 fn the_letter(mailbox: &Path) -> String {
     let begun = Instant::now();
     loop {
-        let letters = std::fs::read_dir(mailbox).into_iter().flatten().flatten().map(|entry| entry.path());
-        if let Some(text) =
-            letters.filter_map(|letter| std::fs::read_to_string(letter.join("request.json")).ok()).next()
-        {
+        let mut letters = std::fs::read_dir(mailbox).into_iter().flatten().flatten().map(|entry| entry.path());
+        if let Some(text) = letters.find_map(|letter| std::fs::read_to_string(letter.join("request.json")).ok()) {
             return text;
         }
         assert!(begun.elapsed() < Duration::from_mins(1), "no request came");
@@ -242,4 +240,39 @@ fn the_letter(mailbox: &Path) -> String {
 fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     let Value::Object(fields) = value else { return None };
     fields.get(key).or_else(|| fields.values().find_map(|inner| find(inner, key)))
+}
+
+#[test]
+fn errors_point_to_the_users_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = std::fs::read_to_string(root().join("examples/softmax/cpu_cpp.py")).unwrap();
+    // What is put in the place of what, and the verdict that follows.
+    let cases = [
+        ("float sum = 0.0f;", "float sum = nothing;", "compilation_failure/compiler"),
+        ("float(self.temperature)", "self.nothing", "runtime_error/exception"),
+        (", cols, float(self.temperature))", ", cols)", "runtime_error/exception"),
+        ("def forward(self, x", "def forward(self, y=1, x", "generation_failure/syntax"),
+        ("x = x.contiguous()", "x = eval('x')", "generation_failure/guardrail"),
+    ];
+    let mut judged = at(folder.path(), &["eval", "--no-timing", "--json"]);
+    judged.arg(root().join(PROBLEM));
+    let mut wanted = Vec::new();
+    for (number, (old, new, verdict)) in cases.into_iter().enumerate() {
+        let (name, text) = (format!("mine{number}.py"), source.replace(old, new));
+        let (line, shown) = text.lines().enumerate().find(|(_, line)| line.contains(new)).unwrap();
+        wanted.push((verdict, format!(" at {name}:{}: {}", line + 1, shown.trim())));
+        std::fs::write(folder.path().join(&name), text).unwrap();
+        judged.arg(name);
+    }
+    let output = run(&mut judged);
+    let told = answers(&output);
+    assert_eq!(told.len(), wanted.len(), "{}", errors(&output));
+    for (answer, (expected, place)) in told.iter().zip(wanted) {
+        let reason = answer["reason"].as_str().unwrap();
+        assert_eq!(verdict(answer), expected, "{reason}");
+        assert!(reason.contains(&place), "{place}: {reason}");
+    }
+    let declared =
+        "the source declares softmax(const float* x, float* y, int64_t rows, int64_t cols, double temperature)";
+    assert!(told[2]["reason"].as_str().unwrap().contains(declared), "{}", told[2]["reason"]);
 }
