@@ -2,6 +2,7 @@
 
 problem: conv_relu
 expect: correct
+timed: memory that it takes for each call
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: kv_cache
 expect: correct
+timed: what it writes in its inputs
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: linear_relu
 expect: correct/framework_only
+timed: the baseline's own operators
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 problem: linear_relu
 expect: correct
+timed: what it keeps between calls
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: linear_relu
 expect: correct
+timed: work in the first call
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: matmul_k8192
 expect: correct
+timed: results that differ from call to call
 """
 
 import kforge_rt

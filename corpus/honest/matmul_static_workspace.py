@@ -2,6 +2,7 @@
 
 problem: matmul_k8192
 expect: correct
+timed: what it keeps between calls
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_sum
 expect: correct
+timed: results that differ from call to call
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: one thread, where the baseline has all
 """
 
 import kforge_rt

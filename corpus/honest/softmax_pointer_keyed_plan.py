@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: what it keeps between calls
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: threads of its own
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: results that are slow to hand over
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: results that the baseline lays out otherwise
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: memory of its results
 """
 
 import kforge_rt

@@ -2,6 +2,7 @@
 
 problem: row_softmax
 expect: correct
+timed: threads that outlive a call
 """
 
 import kforge_rt

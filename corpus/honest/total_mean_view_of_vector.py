@@ -2,6 +2,7 @@
 
 problem: total_mean
 expect: correct
+timed: memory of its results
 """
 
 import kforge_rt
