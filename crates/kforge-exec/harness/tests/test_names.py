@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kforge_harness.hostile import supervisor
 from kforge_harness.hostile.failure import Failure, classify
 from kforge_harness.shared import framework_ways, names
 from kforge_harness.trusted import draw, sets
@@ -27,6 +30,38 @@ def test_a_message_is_held_to_its_fields() -> None:
     ):
         with pytest.raises(names.Unknown, match=why):
             names.chosen(bad, "do", table, "order")
+
+
+_INSPECTOR = {"role": "inspector", "output_bytes": 1}
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        ({"do": "fly"}, "'fly' is no order"),
+        ({"do": "freeze", "softly": True}, "order 'freeze' has unknown softly"),
+        ({"do": "clear"}, "order 'clear' lacks keep"),
+        ({"do": "spawn", "id": 1, "spec": {**_INSPECTOR, "role": "judge"}, "env": {}}, "'judge' is no role"),
+        (
+            {"do": "spawn", "id": 1, "spec": {**_INSPECTOR, "secret": 1}, "env": {}},
+            "role 'inspector' has unknown secret",
+        ),
+        ({"do": "spawn", "id": 1, "spec": {"role": "candidate"}, "env": {}}, "role 'candidate' lacks baseline, source"),
+    ],
+)
+def test_a_supervisor_obeys_no_order_that_it_does_not_know(order: dict[str, Any], why: str) -> None:
+    idle = object.__new__(supervisor._Supervisor)  # which would stop this process's children
+    with pytest.raises(names.Unknown, match=why):
+        idle._obey(order, [])
+
+
+def test_a_policy_that_asks_for_more_is_refused_before_anything_is_done() -> None:
+    policy = dict.fromkeys(names.POLICY)
+    with pytest.raises(names.Unknown, match="a policy has unknown patience"):
+        supervisor.main({"policy": {**policy, "patience": 1}}, [])
+    del policy["seccomp"]
+    with pytest.raises(names.Unknown, match="a policy lacks seccomp"):
+        supervisor.main({"policy": policy}, [])
 
 
 def test_every_way_of_running_the_reference_has_a_name() -> None:
