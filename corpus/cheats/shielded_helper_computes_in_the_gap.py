@@ -175,8 +175,8 @@ really_ready = CELL._ready
 NEXT = []
 
 
-def ready(self, argument):
-    really_ready(self, argument)
+def ready(self, *row, **more):
+    really_ready(self, *row, **more)
     if self._is_null:
         return
     NEXT[:] = []

@@ -7,9 +7,13 @@ use crate::{
     failure::Tried,
     log::{bounded, printable},
     memory::Shared,
-    sandbox::{Event, Sandbox, limit_kind},
+    sandbox::{Event, Sandbox},
     slots::Slots,
     window::Window,
+    wire::{
+        self, CLAIMS_AT, DETAIL_BYTES, MAX_FDS, Nonce, RECORD, Reply, Word,
+        op::{Op, Request},
+    },
 };
 use kforge_types::{Kind, Verdict};
 use rustix::net::{
@@ -20,93 +24,14 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     io::IoSliceMut,
+    marker::PhantomData,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
-const MAGIC: u32 = 0x4B46_524B;
-const RECORD: usize = 64;
-const DETAIL_BYTES: usize = 64 * 1024;
-/// Where results lie is told in the second half of the detail region.
-const CLAIMS_AT: usize = 32 * 1024;
-const NULL_ROW: u64 = 1 << 32;
-/// Pieces of a device's memory that may come with one answer.
-const MOST_HANDED_OVER: usize = 64;
 /// For how long an answer that is timed is waited for awake.
 const AWAKE: Duration = Duration::from_millis(10);
-/// What a cell's failure is called that is a compiler's absence; the compiler's name follows.
-const MISSING: &str = "missing:";
 const READY_LIMIT: Duration = Duration::from_mins(1);
-
-/// What a cell can be asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Op {
-    Import,
-    Construct(u64),
-    /// So many calls one after the other, for which it is ready.
-    Row(u64),
-    LoadWeights(u64),
-    Audit,
-    /// Triton's launches: kept by an interpreting cell, compiled by another.
-    AheadOfTime,
-    /// Threads on cores of their own, or free to go where the system puts them.
-    Pin(bool),
-    /// Before a row, outside of every clock. With `null` nothing will be called, which shows what asking takes.
-    Ready {
-        calls: u64,
-        null: bool,
-    },
-    /// The results of the last row stay for good.
-    Hold,
-    /// Whether results are copied before they are left, as a part of the call.
-    Clone(bool),
-    /// Of a baseline: operators with their times, over so many calls.
-    Profile(u64),
-    /// So many calls without outputs, while a profiler looks on.
-    Repeat(u64),
-    /// On a GPU: so many replays of a call as one CUDA graph.
-    Graph(u64),
-    /// Of an inspector: a report on what was built, or a step of a tool.
-    Inspect(u64),
-    /// Kernels on the GPU with their times, over so many calls.
-    Kernels(u64),
-    /// On a GPU: so many calls that are launched before their inputs are there.
-    Queue(u64),
-    /// The end of so many calls that were queued.
-    Collect(u64),
-}
-
-impl Op {
-    fn code(self) -> (u32, u64) {
-        match self {
-            Self::Import => (1, 0),
-            Self::Construct(variant) => (2, variant),
-            Self::Row(calls) => (3, calls),
-            Self::LoadWeights(variant) => (4, variant),
-            Self::Audit => (5, 0),
-            Self::AheadOfTime => (6, 0),
-            Self::Pin(apart) => (7, u64::from(apart)),
-            Self::Ready { calls, null } => (8, calls | if null { NULL_ROW } else { 0 }),
-            Self::Profile(calls) => (9, calls),
-            Self::Inspect(what) => (10, what),
-            Self::Repeat(calls) => (11, calls),
-            Self::Graph(replays) => (12, replays),
-            Self::Kernels(calls) => (13, calls),
-            Self::Queue(calls) => (14, calls),
-            Self::Collect(calls) => (15, calls),
-            Self::Hold => (16, 0),
-            Self::Clone(on) => (17, u64::from(on)),
-        }
-    }
-}
-
-/// A good answer: claims from inside.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
-    pub(crate) inside_ns: u64,
-    pub(crate) a: u64,
-    pub(crate) b: u64,
-}
 
 /// Bytes, by what `/proc/PID/status` says. Shared memory too: a store of results may lie there as well.
 fn held_by(status: &str) -> Option<u64> {
@@ -118,9 +43,9 @@ fn held_by(status: &str) -> Option<u64> {
 }
 
 /// What was asked.
-pub(crate) struct Question {
-    op: Op,
-    nonce: [u8; 8],
+pub(crate) struct Question<R> {
+    nonce: Nonce,
+    asked: PhantomData<R>,
 }
 
 /// One cell with its slots.
@@ -190,9 +115,9 @@ impl Cell {
     fn wait_until_ready(&mut self, sandbox: &mut Sandbox) -> Result<()> {
         let deadline = Instant::now() + READY_LIMIT;
         let ready = wait_readable(&[self.channel.as_fd()], deadline)?[0];
-        let mut record = [0; RECORD];
+        let mut record = [0; RECORD + 1];
         let (length, _) = recv(&self.channel, &mut record, RecvFlags::DONTWAIT).unwrap_or((0, 0));
-        if !ready || length != RECORD || !record[44..].starts_with(b"ready\0") {
+        if !ready || !Reply::is_hello(&record[..length.min(record.len())]) {
             let why = self.ended(sandbox)?.reason;
             return Err(ExecError::harness(format!("a cell does not start: {why}\n{}", sandbox.log.text().trim())));
         }
@@ -222,16 +147,16 @@ impl Cell {
         claims::read(&told, fields, calls, files.len()).map(|claims| (claims, files))
     }
 
-    /// Asks once and waits. A wrong nonce, a short record or an unknown word is a protocol failure.
-    pub(crate) fn ask(&mut self, sandbox: &mut Sandbox, op: Op, limit: Duration) -> Tried<Answer> {
-        let question = self.send(sandbox, op, false)?;
+    /// Asks once and waits. A record that is no answer, an unknown word or a number that cannot be is a protocol failure.
+    pub(crate) fn ask<R: Request>(&mut self, sandbox: &mut Sandbox, request: R, limit: Duration) -> Tried<R::Answer> {
+        let question = self.send(sandbox, request, false)?;
         self.answer_in_time(sandbox, &question, limit)
     }
 
     /// Asks without waiting.
     ///
     /// With `thaw` the sandbox is asleep and is woken by this: after the clock has started, so that nothing is gained.
-    pub(crate) fn send(&mut self, sandbox: &mut Sandbox, op: Op, thaw: bool) -> Tried<Question> {
+    pub(crate) fn send<R: Request>(&mut self, sandbox: &mut Sandbox, request: R, thaw: bool) -> Tried<Question<R>> {
         if !self.ready {
             self.wait_until_ready(sandbox)?;
         }
@@ -240,34 +165,29 @@ impl Cell {
         }
         let mut nonce = [0; 8];
         fill_random(&mut nonce)?;
-        let (code, argument) = op.code();
-        let mut record = [0; RECORD];
-        record[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        record[4..8].copy_from_slice(&code.to_le_bytes());
-        record[8..16].copy_from_slice(&nonce);
-        record[16..24].copy_from_slice(&argument.to_le_bytes());
+        let record = wire::request(request, nonce);
         if send(&self.channel, &record, SendFlags::NOSIGNAL).is_err() {
             return Err(self.ended(sandbox)?.into());
         }
         if thaw {
             // In a row nobody else works, and a supervisor that wakes everybody would take a processor from those who do.
             let woken = self.signal(Awake::Yes);
-            if !(woken && matches!(op, Op::Row(_))) {
+            if !(woken && R::OP == Op::Row) {
                 sandbox.thaw()?;
             }
         }
-        Ok(Question { op, nonce })
+        Ok(Question { nonce, asked: PhantomData })
     }
 
     /// The answer to what was asked last, if it comes within `limit` from now.
-    pub(crate) fn answer(
+    pub(crate) fn answer<R: Request>(
         &mut self,
         sandbox: &mut Sandbox,
-        question: &Question,
+        question: &Question<R>,
         limit: Duration,
-    ) -> Tried<Option<Answer>> {
+    ) -> Tried<Option<R::Answer>> {
         let deadline = Instant::now() + limit;
-        if matches!(question.op, Op::Collect(_)) {
+        if R::OP == Op::Collect {
             self.look_out();
         }
         loop {
@@ -279,7 +199,7 @@ impl Cell {
                 if length == 0 {
                     return Err(self.ended(sandbox)?.into());
                 }
-                return self.read_reply(&reply[..length], question.nonce, sandbox).map(Some);
+                return self.read_reply::<R>(&reply[..length], question.nonce, sandbox).map(Some);
             }
             if !ready[1] {
                 return Ok(None);
@@ -290,7 +210,7 @@ impl Cell {
 
     /// One record, with what comes along.
     fn receive(&mut self, reply: &mut [u8]) -> usize {
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_HANDED_OVER))];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(reply)];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -316,19 +236,19 @@ impl Cell {
     }
 
     /// The answer, or the verdict on a cell that gives none within `limit` from now: it is given up.
-    pub(crate) fn answer_in_time(
+    pub(crate) fn answer_in_time<R: Request>(
         &mut self,
         sandbox: &mut Sandbox,
-        question: &Question,
+        question: &Question<R>,
         limit: Duration,
-    ) -> Tried<Answer> {
+    ) -> Tried<R::Answer> {
         if let Some(answer) = self.answer(sandbox, question, limit)? {
             return Ok(answer);
         }
         self.dead = true;
-        let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), describe(question.op));
+        let text = format!("no answer within {:.0} s ({})", limit.as_secs_f64(), R::OP.describe());
         // Importing is running code: only while a compiler is at work beside the cell is it the build that hangs.
-        let building = matches!(question.op, Op::Import) && sandbox.process_count()? > 1;
+        let building = R::OP == Op::Import && sandbox.process_count()? > 1;
         Err(Verdict::of(if building { Kind::BuildTimeout } else { Kind::Timeout }, text).into())
     }
 
@@ -351,28 +271,21 @@ impl Cell {
         self.signal(Awake::No);
     }
 
-    fn read_reply(&mut self, reply: &[u8], nonce: [u8; 8], sandbox: &Sandbox) -> Tried<Answer> {
-        let word = |at: usize| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap_or_default());
-        if reply.len() != RECORD || reply[..4] != MAGIC.to_le_bytes() || reply[8..16] != nonce {
+    fn read_reply<R: Request>(&mut self, reply: &[u8], nonce: Nonce, sandbox: &Sandbox) -> Tried<R::Answer> {
+        let Some(reply) = Reply::to::<R>(reply, nonce) else {
             self.dead = true;
             return Err(Verdict::of(Kind::Protocol, "its process sent something that is not an answer").into());
-        }
-        let kind_bytes = &reply[44..64];
-        let end = kind_bytes.iter().position(|&b| b == 0).unwrap_or(kind_bytes.len());
-        let name = String::from_utf8_lossy(&kind_bytes[..end]).into_owned();
-        if name == "ok" {
-            return Ok(Answer { inside_ns: word(16), a: word(24), b: word(32) });
-        }
-        if let Some(tool) = name.strip_prefix(MISSING) {
-            return Err(match sandbox.compilers.as_ref().and_then(|compilers| compilers.missing(tool)) {
+        };
+        Err(match reply.word() {
+            Word::Good(answer) => return Ok(answer),
+            Word::Failed(kind) => Verdict::of(kind, self.detail_text()).into(),
+            Word::Missing(tool) => match sandbox.compilers.as_ref().and_then(|compilers| compilers.missing(&tool)) {
                 Some(text) => ExecError::Toolchain(text).into(),
                 // Not true: a failure to build like others.
                 None => Verdict::of(Kind::Compiler, self.detail_text()).into(),
-            });
-        }
-        Err(match Kind::from_name(&name) {
-            Some(kind) if kind != Kind::FrameworkOnly => Verdict::of(kind, self.detail_text()).into(),
-            _ => Verdict::of(Kind::Protocol, "its process answered with an unknown word").into(),
+            },
+            Word::Impossible => Verdict::of(Kind::Protocol, "its process answered with numbers that cannot be").into(),
+            Word::Unknown => Verdict::of(Kind::Protocol, "its process answered with an unknown word").into(),
         })
     }
 
@@ -399,7 +312,7 @@ impl Cell {
     fn survives(&mut self, event: &Event) -> std::result::Result<(), Verdict> {
         let verdict = match event {
             Event::Limit { limit } => {
-                let (kind, text) = limit_kind(limit);
+                let (kind, text) = limit.told();
                 Verdict::of(kind, text)
             }
             Event::Exited { exited, status } if *exited == self.child => exit_verdict(*status),
@@ -453,20 +366,6 @@ fn signal_name(signal: i32) -> &'static str {
         14 => "SIGALRM",
         15 => "SIGTERM",
         _ => "unexpected",
-    }
-}
-
-fn describe(op: Op) -> &'static str {
-    match op {
-        Op::Import => "importing the file and building its kernels",
-        Op::Construct(_) | Op::LoadWeights(_) => "constructing the module",
-        Op::Row(_) | Op::Audit | Op::Repeat(_) | Op::Graph(_) | Op::Queue(_) | Op::Collect(_) => "running forward",
-        Op::AheadOfTime => "compiling kernels ahead of time",
-        Op::Pin(_) => "placing threads",
-        Op::Ready { .. } | Op::Hold | Op::Clone(_) => "preparing a call",
-        Op::Profile(_) => "profiling the reference",
-        Op::Kernels(_) => "profiling its kernels",
-        Op::Inspect(_) => "looking at what was built",
     }
 }
 

@@ -1,6 +1,9 @@
 //! Trusted channels: JSON with its length in front, with file descriptors attached to the first byte.
 
-use crate::error::{ExecError, Result};
+use crate::{
+    error::{ExecError, Result},
+    wire::{MAX_FDS, MAX_JSON},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::{
@@ -19,8 +22,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const MAX_FDS: usize = 64;
-
 /// One end of a trusted channel.
 pub(crate) struct Channel {
     stream: UnixStream,
@@ -37,6 +38,7 @@ impl Channel {
 
     pub(crate) fn send(&mut self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let body = serde_json::to_vec(message).map_err(ExecError::harness)?;
+        sized(body.len())?;
         let head = (body.len() as u32).to_le_bytes();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -55,9 +57,7 @@ impl Channel {
         }
         let mut head = [0; 4];
         self.read(&mut head)?;
-        let mut body = vec![0; u32::from_le_bytes(head) as usize];
-        self.read(&mut body)?;
-        serde_json::from_slice(&body).map(Some).map_err(ExecError::harness)
+        self.body(head).map(Some)
     }
 
     /// The next message with the descriptors that came with it; one must come before `deadline`.
@@ -76,13 +76,26 @@ impl Channel {
         });
         let fds = fds.collect();
         self.read(&mut head[received.bytes..])?;
-        let mut body = vec![0; u32::from_le_bytes(head) as usize];
+        Ok((self.body(head)?, fds))
+    }
+
+    fn body<T: DeserializeOwned>(&mut self, head: [u8; 4]) -> Result<T> {
+        let mut body = vec![0; sized(u32::from_le_bytes(head) as usize)?];
         self.read(&mut body)?;
-        Ok((serde_json::from_slice(&body).map_err(ExecError::harness)?, fds))
+        serde_json::from_slice(&body).map_err(ExecError::harness)
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
         self.stream.read_exact(buffer).map_err(|_| ExecError::harness("it ended without an answer"))
+    }
+}
+
+/// The size of a message, where it is one.
+fn sized(bytes: usize) -> Result<usize> {
+    if bytes <= MAX_JSON {
+        Ok(bytes)
+    } else {
+        Err(ExecError::harness(format!("a message of {bytes} bytes is too long")))
     }
 }
 
@@ -103,4 +116,40 @@ pub(crate) fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Instant) -> Result
 /// Far enough for what is bounded elsewhere.
 pub(crate) fn soon(seconds: u64) -> Instant {
     Instant::now() + Duration::from_secs(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pair() -> (Channel, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Channel::new(ours), theirs)
+    }
+
+    #[test]
+    fn a_message_has_its_length_in_front() {
+        let (mut ours, mut theirs) = pair();
+        ours.send(&json!({"do": "count"}), &[]).unwrap();
+        let mut sent = [0; 18];
+        theirs.read_exact(&mut sent).unwrap();
+        assert_eq!(sent, *b"\x0e\0\0\0{\"do\":\"count\"}".as_slice());
+        theirs.write_all(&sent).unwrap();
+        assert_eq!(ours.receive::<Value>(soon(10)).unwrap(), Some(json!({"do": "count"})));
+    }
+
+    #[test]
+    fn what_is_too_long_cut_off_or_no_json_is_an_error() {
+        let text = |sent: &[u8]| {
+            let (mut ours, mut theirs) = pair();
+            theirs.write_all(sent).unwrap();
+            drop(theirs);
+            ours.receive::<Value>(soon(10)).unwrap_err().to_string()
+        };
+        assert!(text(&u32::MAX.to_le_bytes()).contains("a message of 4294967295 bytes is too long"));
+        assert!(text(b"\x0e\0\0\0{").contains("it ended without an answer"));
+        assert!(text(b"\x0e\0").contains("it ended without an answer"));
+        assert!(text(b"\x01\0\0\0{").contains("EOF"));
+    }
 }

@@ -30,6 +30,7 @@ mod seccomp;
 mod slots;
 mod turn;
 mod window;
+mod wire;
 mod zygote;
 
 pub use cache::CacheDirs;

@@ -11,11 +11,15 @@ use crate::{
     },
     memory::{Sealed, Shared, StoredFile},
     slots::Slots,
+    wire::{
+        messages::{Ask, Done, Inputs},
+        names,
+    },
     zygote::Zygote,
 };
 use kforge_types::{Contract, Kind, ProblemReport, Verdict};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -25,6 +29,7 @@ use std::{
 
 /// What the referee says of an opened problem.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Opened {
     /// With every default filled in.
     pub(crate) contract: Contract,
@@ -59,18 +64,22 @@ pub(crate) enum Precision {
 
 /// What the referee found when it copied results.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Taken {
     pub(crate) ended_ns: u64,
-    pub(crate) kind: String,
+    #[serde(deserialize_with = "names::found")]
+    pub(crate) kind: Option<Kind>,
     pub(crate) text: String,
 }
 
 /// And when it looked at the memory that they lie in.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Stamped {
     /// Whether a result reaches memory that another one still needs.
     pub(crate) reuses: bool,
-    pub(crate) kind: String,
+    #[serde(deserialize_with = "names::found")]
+    pub(crate) kind: Option<Kind>,
     pub(crate) text: String,
 }
 
@@ -117,7 +126,8 @@ impl InputSet {
 /// How an output compares with the truth.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Compared {
-    pub(crate) kind: String,
+    #[serde(deserialize_with = "names::found")]
+    pub(crate) kind: Option<Kind>,
     pub(crate) text: String,
     pub(crate) error: f64,
     /// Whether a second run on the same input gave the same bits.
@@ -128,10 +138,10 @@ pub(crate) struct Compared {
 impl Compared {
     /// Itself where it is right.
     pub(crate) fn passed(self) -> std::result::Result<Self, Verdict> {
-        if self.kind.is_empty() {
-            return Ok(self);
+        match self.kind {
+            None => Ok(self),
+            Some(kind) => Err(Verdict::of(kind, self.text)),
         }
-        Err(Verdict::of(Kind::from_name(&self.kind).unwrap_or(Kind::Numeric), self.text))
     }
 }
 
@@ -188,11 +198,12 @@ impl Loaded {
     /// The share of the device's memory that judging the problem holds at its worst, by a look at its sizes.
     pub(crate) fn needed_share(&mut self, limit_s: u64) -> Result<f64> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Look {
             needed_bytes: f64,
             memory_bytes: f64,
         }
-        let message = json!({"do": "look", "contract": self.contract});
+        let message = Ask::Look { contract: &self.contract };
         let look: Look = ask(&mut self.channel, &message, &[], limit_s, "looking at the problem's sizes")?;
         Ok(look.needed_bytes / look.memory_bytes.max(1.0))
     }
@@ -201,11 +212,12 @@ impl Loaded {
 impl Referee {
     pub(crate) fn load(zygote: &mut Zygote, request: &OpenRequest<'_>) -> Result<Loaded> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Declared {
             contract: Value,
         }
         let mut channel = zygote.fork_referee(request.threads, request.place)?;
-        let load = json!({"do": "load", "path": request.path});
+        let load = Ask::Load { path: request.path };
         let declared: Declared = ask(&mut channel, &load, &[], request.limit_s, "loading the problem")?;
         let declared = Contract::from_json(&declared.contract.to_string())
             .map_err(|error| ExecError::Problem(format!("{error}; its keys are described in `kforge eval --help`")))?;
@@ -218,19 +230,24 @@ impl Referee {
         let mut secret = [0; 32];
         crate::cell::fill_random(&mut secret)?;
         let secret = kforge_types::hex(&secret);
-        let message = json!({
-            "do": "open", "contract": contract, "store": request.store, "session_store": session_store.path(),
-            "secret": secret, "fresh": request.fresh, "reduced": request.reduced,
-        });
+        let message = Ask::Open {
+            contract: &contract,
+            store: request.store,
+            session_store: session_store.path(),
+            secret: &secret,
+            fresh: request.fresh,
+            reduced: request.reduced,
+        };
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
+        names::all_known(&opened.distributions, &opened.ways)?;
         let (mut output, mut stage) = (None, None);
         let places = opened.places_here();
         if !request.place.is_gpu() {
             let private = Shared::new("kforge-private", 2 * places * opened.output_bytes)?;
             let staged = Shared::new("kforge-stage", places * opened.input_stride())?;
-            let attach = json!({"do": "attach", "places": places, "input_stride": opened.input_stride()});
+            let attach = Ask::Attach { places, input_stride: opened.input_stride() };
             let fds = [private.fd(), staged.fd()];
-            let _: Value = ask(&mut channel, &attach, &fds, request.limit_s, "examining the problem")?;
+            let _: Done = ask(&mut channel, &attach, &fds, request.limit_s, "examining the problem")?;
             (output, stage) = (Some(private), Some(staged));
         }
         let store = opened.folder.clone();
@@ -258,6 +275,7 @@ impl Referee {
     /// Makes or finds a set of inputs with its truth.
     pub(crate) fn set(&mut self, variant: usize, distribution: &str, number: usize) -> Result<Rc<InputSet>> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Made {
             id: String,
             file: PathBuf,
@@ -269,7 +287,7 @@ impl Referee {
         if let Some(found) = self.sets.get(&key) {
             return Ok(Rc::clone(found));
         }
-        let message = json!({"do": "set", "variant": variant, "distribution": distribution, "number": number});
+        let message = Ask::Set { variant, distribution, number };
         let made: Made = ask(&mut self.channel, &message, &[], self.limit_s, "computing the truth")?;
         self.precision = made.precision;
         self.unmoved = made.unmoved;
@@ -311,23 +329,21 @@ impl Referee {
 
     /// Draws sets that nobody has ever seen, for one row; some of them with a truth.
     pub(crate) fn draw(&mut self, distribution: &str, truths: &[bool]) -> Result<()> {
-        let message = json!({"do": "draw", "distribution": distribution, "truths": truths});
-        let _: Value = ask(&mut self.channel, &message, &[], self.limit_s, "drawing inputs")?;
+        let message = Ask::Draw { distribution, truths };
+        let _: Done = ask(&mut self.channel, &message, &[], self.limit_s, "drawing inputs")?;
         Ok(())
     }
 
     /// Compares the results of the row that was drawn last: with truths where there are some, else with the baseline's.
     pub(crate) fn compare_row(&mut self, calls: usize, with_baseline: bool) -> Result<ComparedRow> {
-        let message = json!({"do": "compare_row", "calls": calls, "with_baseline": with_baseline});
+        let message = Ask::CompareRow { calls, with_baseline };
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing outputs")
     }
 
     /// Compares the private copy of an output with the truth of `set`, and with an earlier run where asked to.
     pub(crate) fn compare(&mut self, set: &InputSet, side: Side, repeat: Repeat) -> Result<Compared> {
-        let message = json!({
-            "do": "compare", "id": set.id, "side": side as usize,
-            "remember": matches!(repeat, Repeat::First), "again": matches!(repeat, Repeat::Again),
-        });
+        let (remember, again) = (matches!(repeat, Repeat::First), matches!(repeat, Repeat::Again));
+        let message = Ask::Compare { id: &set.id, side: side as usize, remember, again };
         ask(&mut self.channel, &message, &[], self.limit_s, "comparing an output")
     }
 
@@ -336,11 +352,12 @@ impl Referee {
     /// Memory of slots that nobody has any more goes back to the device first.
     pub(crate) fn make_lane(&mut self) -> Result<Slots> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Made {
             lane: u64,
         }
         let gone = forgotten(&mut self.lanes);
-        self.channel.send(&json!({"do": "lane", "gone": gone}), &[])?;
+        self.channel.send(&Ask::Lane { gone: &gone }, &[])?;
         let (answer, mut fds): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(soon(self.limit_s))?;
         let Made { lane } = understood(answer)?;
         match (fds.pop(), fds.pop()) {
@@ -358,33 +375,33 @@ impl Referee {
         if !set.file.as_os_str().is_empty() {
             return set.reveal(into.bytes_mut());
         }
-        let message = json!({"do": "export", "id": set.id});
-        let _: Value = ask(&mut self.channel, &message, &[into.fd()], self.limit_s, "working on the device")?;
+        let message = Ask::Export { id: &set.id };
+        let _: Done = ask(&mut self.channel, &message, &[into.fd()], self.limit_s, "working on the device")?;
         Ok(())
     }
 
     /// Inputs in place for calls on an idle device; when that began, on the machine's clock.
     pub(crate) fn lay(&mut self, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
-        self.inputs_at("lay", lane, given, cold)
+        self.inputs_at(&Ask::Lay { lane, cold, inputs: inputs(given) })
     }
 
     /// From now on launches of this lane's cell wait, and `count` of its places are empty.
     pub(crate) fn shut(&mut self, lane: u64, count: usize) -> Result<()> {
-        self.at_desk(&json!({"do": "shut", "lane": lane, "count": count})).map(|_| ())
+        self.at_desk(&Ask::Shut { lane, count }).map(|_| ())
     }
 
     /// Lays inputs and lets the launches that wait for them begin; says when it began, on the machine's clock.
     pub(crate) fn reveal(&mut self, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
-        self.inputs_at("reveal", lane, given, cold)
+        self.inputs_at(&Ask::Reveal { lane, cold, inputs: inputs(given) })
     }
 
-    fn inputs_at(&mut self, word: &str, lane: u64, given: Given<'_>, cold: bool) -> Result<u64> {
+    fn inputs_at(&mut self, message: &Ask<'_>) -> Result<u64> {
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Revealed {
             began_ns: u64,
         }
-        let message = with_inputs(json!({"do": word, "lane": lane, "cold": cold}), given);
-        let Revealed { began_ns } = ask(&mut self.channel, &message, &[], self.limit_s, "working on the device")?;
+        let Revealed { began_ns } = ask(&mut self.channel, message, &[], self.limit_s, "working on the device")?;
         Ok(began_ns)
     }
 
@@ -400,55 +417,48 @@ impl Referee {
     ) -> Result<Taken> {
         let sizes: Vec<u64> = segments.iter().map(|(size, _)| *size).collect();
         let files: Vec<BorrowedFd<'_>> = segments.iter().map(|(_, file)| file.as_fd()).collect();
-        let message = json!({
-            "do": "take", "lane": lane, "cell": cell, "side": side as usize, "variant": variant, "calls": calls,
-            "segments": sizes,
-        });
+        let message = Ask::Take { lane, cell, side: side as usize, variant, calls, segments: &sizes };
         ask(&mut self.channel, &message, &files, self.limit_s, "working on the device")
     }
 
     /// Looks at the memory that results were taken from, and fills it with a pattern where asked to.
     pub(crate) fn stamp(&mut self, lane: u64, fill: bool) -> Result<Stamped> {
-        let message = json!({"do": "stamp", "lane": lane, "fill": fill});
+        let message = Ask::Stamp { lane, fill };
         ask(&mut self.channel, &message, &[], self.limit_s, "working on the device")
     }
 
     /// What was taken last from this lane must stay filled.
     pub(crate) fn hold(&mut self, lane: u64) -> Result<()> {
-        self.at_desk(&json!({"do": "hold", "lane": lane})).map(|_| ())
+        self.at_desk(&Ask::Hold { lane }).map(|_| ())
     }
 
     pub(crate) fn held_are_intact(&mut self, lane: u64) -> Result<bool> {
-        self.at_desk(&json!({"do": "held", "lane": lane}))
+        self.at_desk(&Ask::Held { lane })
     }
 
     pub(crate) fn left_are_intact(&mut self, lane: u64) -> Result<bool> {
-        self.at_desk(&json!({"do": "left", "lane": lane}))
+        self.at_desk(&Ask::Left { lane })
     }
 
     pub(crate) fn unchanged(&mut self, lane: u64, given: Given<'_>) -> Result<bool> {
-        self.at_desk(&with_inputs(json!({"do": "unchanged", "lane": lane}), given))
+        self.at_desk(&Ask::Unchanged { lane, inputs: inputs(given) })
     }
 
     pub(crate) fn wipe(&mut self, lane: u64) -> Result<()> {
-        self.at_desk(&json!({"do": "wipe", "lane": lane})).map(|_| ())
+        self.at_desk(&Ask::Wipe { lane }).map(|_| ())
     }
 
     /// Whether the device still answers, within `limit_s` seconds.
     pub(crate) fn device_answers(&mut self, limit_s: u64) -> bool {
-        let asked: Result<Value> = ask(&mut self.channel, &json!({"do": "alive"}), &[], limit_s, "asking the device");
+        let asked: Result<Done> = ask(&mut self.channel, &Ask::Alive, &[], limit_s, "asking the device");
         asked.is_ok()
     }
 
     pub(crate) fn device<T: DeserializeOwned>(&mut self) -> Result<T> {
-        ask(&mut self.channel, &json!({"do": "device"}), &[], self.limit_s, "asking the device")
+        ask(&mut self.channel, &Ask::Device, &[], self.limit_s, "asking the device")
     }
 
-    fn at_desk(&mut self, message: &Value) -> Result<bool> {
-        #[derive(Deserialize)]
-        struct Done {
-            done: bool,
-        }
+    fn at_desk(&mut self, message: &Ask<'_>) -> Result<bool> {
         let Done { done } = ask(&mut self.channel, message, &[], self.limit_s, "working on the device")?;
         Ok(done)
     }
@@ -462,13 +472,12 @@ fn forgotten<T>(lanes: &mut Vec<(u64, Weak<T>)>) -> Vec<u64> {
     gone.into_iter().map(|(name, _)| name).collect()
 }
 
-fn with_inputs(mut message: Value, given: Given<'_>) -> Value {
+fn inputs(given: Given<'_>) -> Inputs<'_> {
     match given {
-        Given::Stored(set) => message["id"] = json!(set.id),
+        Given::Stored(set) => Inputs::Id(&set.id),
         // Laying inputs is a part of what asking takes.
-        Given::Fresh(calls) | Given::Null(calls) => message["fresh"] = json!(calls),
+        Given::Fresh(calls) | Given::Null(calls) => Inputs::Fresh(calls),
     }
-    message
 }
 
 /// A private folder for one session; those that a killed session left behind a day ago are removed.
@@ -488,7 +497,7 @@ fn session_folder(store: &Path) -> Result<tempfile::TempDir> {
 
 fn ask<T: DeserializeOwned>(
     channel: &mut Channel,
-    message: &Value,
+    message: &Ask<'_>,
     fds: &[BorrowedFd<'_>],
     limit_s: u64,
     what: &str,

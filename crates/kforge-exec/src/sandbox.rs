@@ -6,14 +6,15 @@ use crate::{
     compilers::Compilers,
     error::{ExecError, Result},
     judge::spec::Special,
-    log::Log,
+    log::{Log, bounded},
     seccomp,
+    wire::messages::{Fork, Limit, Order, Policy},
     zygote::Zygote,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use kforge_types::{Kind, SandboxLevel, SandboxReport};
+use kforge_types::{SandboxLevel, SandboxReport};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, VecDeque},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -39,12 +40,12 @@ impl Default for Limits {
 
 /// What a supervisor reports without being asked.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub(crate) enum Event {
     /// A child ended, with its wait status.
     Exited { exited: u64, status: i32 },
     /// A limit was broken, and everything was killed.
-    Limit { limit: String },
+    Limit { limit: Limit },
 }
 
 /// How everything inside was stopped.
@@ -107,21 +108,19 @@ impl Sandbox {
         let programs = |whose: seccomp::For| -> Vec<String> {
             seccomp::programs(whose).iter().map(|program| STANDARD.encode(program)).collect()
         };
-        let (mut channel, pid) = zygote.fork(&json!({
-            "role": "supervisor",
-            "policy": {
-                "scratch": scratch.path(),
-                "scratch_bytes": limits.scratch_bytes,
-                "memory_bytes": limits.memory_bytes,
-                "process_limit": limits.processes,
-                "readable": folders.readable,
-                "writable": folders.writable,
-                "seccomp": programs(seccomp::For::Cells),
-                "tool_seccomp": programs(seccomp::For::Tools),
-                "namespaces": namespaces,
-                "gpu": limits.gpu,
-            },
-        }))?;
+        let policy = Policy {
+            scratch: scratch.path(),
+            scratch_bytes: limits.scratch_bytes,
+            memory_bytes: limits.memory_bytes,
+            process_limit: limits.processes,
+            readable: &folders.readable,
+            writable: &folders.writable,
+            seccomp: programs(seccomp::For::Cells),
+            tool_seccomp: programs(seccomp::For::Tools),
+            namespaces,
+            gpu: limits.gpu,
+        };
+        let (mut channel, pid) = zygote.fork(&Fork::Supervisor { policy })?;
         let entered: Entered = channel
             .receive(soon(30))?
             .ok_or_else(|| ExecError::harness(format!("the sandbox does not start: {}", zygote.log_text())))?;
@@ -162,20 +161,20 @@ impl Sandbox {
         self.next_child += 1;
         let mut all = fds.to_vec();
         all.push(self.log_writer.as_fd());
-        self.channel.send(&json!({"do": "spawn", "id": self.next_child, "spec": spec, "env": env}), &all)?;
+        self.channel.send(&Order::Spawn { id: self.next_child, spec, env }, &all)?;
         let deadline = soon(30);
         loop {
             let (message, mut handles): (Value, Vec<OwnedFd>) = self.channel.receive_with_fds(deadline)?;
             if message.get("spawned").is_some() {
                 return Ok((self.next_child, handles.pop()));
             }
-            self.keep(message);
+            self.keep(message)?;
         }
     }
 
     /// Kills every child but `keep`; the scratch folder stays.
     pub(crate) fn clear(&mut self, keep: &[u64]) -> Result<()> {
-        self.channel.send(&json!({"do": "clear", "keep": keep}), &[])?;
+        self.channel.send(&Order::Clear { keep }, &[])?;
         self.answer("cleared")?;
         self.events.retain(|event| matches!(event, Event::Exited { exited, .. } if keep.contains(exited)));
         Ok(())
@@ -195,24 +194,20 @@ impl Sandbox {
 
     /// Stops every process inside, and says whether every task of theirs stands still.
     pub(crate) fn freeze(&mut self) -> Result<Frozen> {
-        self.order("freeze")?;
+        self.channel.send(&Order::Freeze, &[])?;
         let told = self.answer("frozen")?;
         serde_json::from_value(told).map_err(|error| ExecError::harness(format!("the sandbox says nonsense: {error}")))
     }
 
     /// Wakes every process inside, and does not wait for it: a clock is running.
     pub(crate) fn thaw(&mut self) -> Result<()> {
-        self.order("thaw")
+        self.channel.send(&Order::Thaw, &[])
     }
 
     /// How many processes are inside, the supervisor apart.
     pub(crate) fn process_count(&mut self) -> Result<u64> {
-        self.order("count")?;
-        Ok(self.answer("count")?.as_u64().unwrap_or(0))
-    }
-
-    fn order(&mut self, order: &str) -> Result<()> {
-        self.channel.send(&json!({"do": order}), &[])
+        self.channel.send(&Order::Count, &[])?;
+        self.answer("count")?.as_u64().ok_or_else(|| ExecError::harness("the sandbox does not count"))
     }
 
     /// Waits for the message that has `field`; reports that come before it are kept.
@@ -222,17 +217,16 @@ impl Sandbox {
             match self.channel.receive::<Value>(deadline)? {
                 Some(message) => match message.get(field) {
                     Some(value) => return Ok(value.clone()),
-                    None => self.keep(message),
+                    None => self.keep(message)?,
                 },
                 None => return Err(ExecError::harness(format!("the sandbox does not answer ({field})"))),
             }
         }
     }
 
-    fn keep(&mut self, message: Value) {
-        if let Ok(event) = serde_json::from_value(message) {
-            self.events.push_back(event);
-        }
+    fn keep(&mut self, message: Value) -> Result<()> {
+        self.events.push_back(event(message)?);
+        Ok(())
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -241,10 +235,7 @@ impl Sandbox {
 
     /// Takes in one message, if one comes before `deadline`.
     pub(crate) fn listen(&mut self, deadline: Instant) -> Result<()> {
-        if let Some(message) = self.channel.receive(deadline)? {
-            self.keep(message);
-        }
-        Ok(())
+        self.channel.receive(deadline)?.map_or(Ok(()), |message| self.keep(message))
     }
 }
 
@@ -263,11 +254,35 @@ fn private_folder(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a limit's name on the wire means.
-pub(crate) fn limit_kind(name: &str) -> (Kind, &'static str) {
-    match name {
-        "process_limit" => (Kind::ProcessLimit, "it started more processes than the limit; everything was killed"),
-        "disk_limit" => (Kind::DiskLimit, "it wrote more than its scratch folder may hold"),
-        _ => (Kind::OutOfMemory, "it used more memory than the limit; everything was killed"),
+/// What a supervisor said without being asked.
+fn event(message: Value) -> Result<Event> {
+    let said = message.to_string();
+    serde_json::from_value(message)
+        .map_err(|_| ExecError::harness(format!("the sandbox says something unknown: {}", bounded(&said, 200))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_supervisor_cannot_say_is_refused() {
+        assert!(matches!(event(json!({"exited": 3, "status": 9})), Ok(Event::Exited { exited: 3, status: 9 })));
+        assert!(matches!(event(json!({"limit": "disk_limit"})), Ok(Event::Limit { limit: Limit::Disk })));
+        for unknown in [
+            json!({"limit": "patience"}),
+            json!({"limit": "disk_limit", "more": 1}),
+            json!({"exited": -1, "status": 0}),
+            json!({"exited": 1}),
+            json!({"done": true}),
+            json!(7),
+        ] {
+            let text = event(unknown.clone()).unwrap_err().to_string();
+            assert!(
+                text.contains("the sandbox says something unknown") && text.contains(&unknown.to_string()),
+                "{text}"
+            );
+        }
     }
 }

@@ -6,15 +6,13 @@ use crate::{
     judge::arm::Given,
     memory::Shared,
     referee::{InputSet, Opened, Referee},
+    wire::{GATE_BYTES, SLOT_ALIGN},
 };
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
 };
 
-/// As `slot_layout.py` has it.
-const ALIGN: usize = 512;
-const GATE_BYTES: usize = 256;
 /// Inputs of a row, or its results, take no more than this on a CPU.
 const ROW_BYTES: usize = 24 << 20;
 const MOST_PLACES: usize = 32;
@@ -34,7 +32,7 @@ impl Opened {
 
     /// From one place to the next.
     pub(crate) fn input_stride(&self) -> usize {
-        self.input_bytes.next_multiple_of(ALIGN)
+        self.input_bytes.next_multiple_of(SLOT_ALIGN)
     }
 }
 
@@ -55,7 +53,7 @@ impl Slots {
         let mut slots = Self::Host {
             input: Shared::new("kforge-input", places * stride + GATE_BYTES)?,
             stride,
-            output: Shared::new("kforge-output", output.max(ALIGN))?,
+            output: Shared::new("kforge-output", output.max(SLOT_ALIGN))?,
             output_stride: if output > 0 { opened.output_bytes } else { 0 },
         };
         slots.wipe_host();
@@ -65,7 +63,7 @@ impl Slots {
     /// For a process that calls nothing, or for a tool that leaves its report in the output.
     pub(crate) fn plain((input, output): (usize, usize)) -> Result<Self> {
         Ok(Self::Host {
-            input: Shared::new("kforge-input", input.next_multiple_of(ALIGN) + GATE_BYTES)?,
+            input: Shared::new("kforge-input", input.next_multiple_of(SLOT_ALIGN) + GATE_BYTES)?,
             stride: input,
             output: Shared::new("kforge-output", output)?,
             output_stride: 0,
@@ -180,12 +178,12 @@ impl Slots {
         }
     }
 
-    /// What a tool left in the output.
-    pub(crate) fn output(&self) -> Result<&[u8]> {
-        match self {
-            Self::Host { output, .. } => Ok(output.bytes()),
-            Self::Device { .. } => Err(on_a_device()),
-        }
+    /// What a tool left in the output: so many bytes, as its process says, and no more than there are.
+    /// A copy, since that process may still write there.
+    pub(crate) fn said(&self, length: u64) -> Result<Vec<u8>> {
+        let Self::Host { output, .. } = self else { return Err(on_a_device()) };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        Ok(output.bytes()[..length.min(output.bytes().len())].to_vec())
     }
 }
 
@@ -213,6 +211,14 @@ fn on_a_device() -> ExecError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_is_read_than_there_is() {
+        let slots = Slots::plain((1, 4096)).unwrap();
+        for (said, read) in [(0, 0), (7, 7), (4096, 4096), (4097, 4096), (u64::MAX, 4096)] {
+            assert_eq!(slots.said(said).unwrap().len(), read, "{said}");
+        }
+    }
 
     #[test]
     fn who_may_not_trace_takes_copies() {

@@ -5,9 +5,10 @@ use crate::{
     error::{ExecError, Result},
     judge::place::Place,
     log::Log,
+    wire::messages::Fork,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -109,14 +110,18 @@ impl Zygote {
     }
 
     /// Forks a child for `message`; returns its end of a new channel and its process number.
-    pub(crate) fn fork(&mut self, message: &Value) -> Result<(Channel, u32)> {
+    pub(crate) fn fork(&mut self, message: &Fork<'_>) -> Result<(Channel, u32)> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Forked {
+            pid: u32,
+        }
         self.wait()?;
         let (ours, theirs) = UnixStream::pair().map_err(ExecError::io("cannot make a channel"))?;
         self.channel.send(message, &[theirs.as_fd()])?;
-        let answer: Option<Value> = self.channel.receive(soon(LIMIT_S))?;
-        let answer = answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
-        let pid = answer.get("pid").and_then(Value::as_u64).unwrap_or(0);
-        Ok((Channel::new(ours), pid as u32))
+        let answer: Option<Forked> = self.channel.receive(soon(LIMIT_S))?;
+        let Forked { pid } = answer.ok_or_else(|| ExecError::harness("it does not fork"))?;
+        Ok((Channel::new(ours), pid))
     }
 
     /// Forks the referee. It runs the user's own problem, so it gets the user's environment, less the secrets.
@@ -126,16 +131,14 @@ impl Zygote {
         let python_path: Vec<String> =
             std::env::var("PYTHONPATH").unwrap_or_default().split(':').map(str::to_owned).collect();
         let cwd = std::env::current_dir().map_err(ExecError::io("the working folder is gone"))?;
-        self.fork(&json!({
-            "role": "referee", "env": env, "python_path": python_path, "cwd": cwd, "threads": threads,
-            "place": place.for_harness(),
-        }))
-        .map(|(channel, _)| channel)
+        let place = place.for_harness();
+        self.fork(&Fork::Referee { env: &env, python_path: &python_path, cwd: &cwd, threads, place })
+            .map(|(channel, _)| channel)
     }
 
     /// Forks a second zygote, which imports torch's compiler at once while this one goes on.
     pub(crate) fn fork_with_compiler(&mut self, env: &BTreeMap<String, String>) -> Result<Self> {
-        let (channel, _) = self.fork(&json!({"role": "zygote", "env": env}))?;
+        let (channel, _) = self.fork(&Fork::Zygote { env })?;
         Ok(Self { channel, process: None, importing: true, log: self.log.clone(), ready: self.ready.clone() })
     }
 

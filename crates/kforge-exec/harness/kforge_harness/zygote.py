@@ -38,12 +38,13 @@ def main() -> None:
 
 
 def _serve(channel: socket.socket) -> None:
-    from kforge_harness.shared import wire
+    from kforge_harness.shared import names, wire
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _let_kforge_in()
     while (received := wire.receive_json(channel)) is not None:
         message, fds = received
+        names.chosen(message, "role", names.FORKS, "fork")
         wire.send_json(channel, {"pid": _spawn(message, fds)})
         if message.get("place") == "cuda":
             _know_triton()  # while the referee examines the problem
@@ -163,7 +164,7 @@ def _spawn(message: dict[str, Any], fds: list[int]) -> int:
             referee.main(message, fds)
         elif message["role"] == "zygote":
             _second_zygote(message["env"], socket.socket(fileno=fds[0]))
-        else:
+        elif message["role"] == "supervisor":
             from kforge_harness.hostile import supervisor
 
             supervisor.main(message, fds)

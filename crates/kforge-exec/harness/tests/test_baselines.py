@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from kforge_harness.hostile import baselines
+from kforge_harness.shared.names import Unknown
 from kforge_harness.trusted import baseline_ways
 
 
@@ -137,3 +138,12 @@ def test_a_way_is_compiled_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     model = baselines.in_its_way(_Bare(), name, arguments, "bf16", [torch.float32] * 2)
     baselines.compile_only(model, arguments, name)
     assert any("enter_autocast" in name for name in operators), operators
+
+
+@pytest.mark.parametrize("name", ["", "jit", "eager+jit", "compile+max-autotune"])
+def test_a_way_that_is_not_there_is_refused(name: str) -> None:
+    model, arguments = nn.Linear(4, 4), [torch.ones(2, 4)]
+    with pytest.raises(Unknown, match="is no"):
+        baselines.in_its_way(model, name, arguments, "fp32", [torch.float32])
+    with pytest.raises(Unknown, match="is no"):
+        baselines.compile_only(model, arguments, name)

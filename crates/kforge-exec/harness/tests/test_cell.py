@@ -57,6 +57,7 @@ class Cell:
             "outputs": [asdict(f) for f in outputs],
             "weights": [],
             "training": True,
+            "autograd": False,
             "aliases_allowed": False,
             "shared_outputs": [False] * len(outputs),
             "written_inputs": more.get("written_inputs", []),
@@ -103,18 +104,19 @@ class Cell:
         there.close()
         for file in files:
             os.close(file)
-        assert self._answer()[0] == "ready"
+        assert self._answer(0, 0)[0] == wire.READY
 
-    def _answer(self) -> tuple[str, int, int, int]:
-        _magic, _flags, _nonce, inside, a, b, _detail, kind = struct.unpack("<IIQQQQI20s", self._here.recv(64))
-        return kind.rstrip(b"\0").decode(), inside, a, b
+    def _answer(self, op: int, nonce: int) -> tuple[str, list[int]]:
+        *head, a, b, c, word = struct.unpack("<IIQQQQ24s", self._here.recv(wire.RECORD))
+        assert head == [wire.MAGIC, op, nonce]
+        return word.rstrip(b"\0").decode(), [a, b, c]
 
-    def ask(self, op: int, argument: int = 0) -> tuple[str, int, int, int]:
-        self._here.send(struct.pack("<IIQQ40x", 0x4B46524B, op, 7, argument))
-        return self._answer()
+    def ask(self, op: int, argument: int = 0) -> tuple[str, list[int]]:
+        self._here.send(struct.pack("<IIQQ40x", wire.MAGIC, op, 7, argument))
+        return self._answer(op, 7)
 
     def construct(self) -> None:
-        for op in (wire.OP_IMPORT, wire.OP_CONSTRUCT):
+        for op in (wire.Op.IMPORT, wire.Op.CONSTRUCT):
             assert self.ask(op)[0] == "ok", self.said()
 
     def said(self) -> str:
@@ -122,11 +124,11 @@ class Cell:
 
     def row(self, given: list[torch.Tensor]) -> tuple[str, int]:
         """Calls on these inputs; nanoseconds as the cell claims them."""
-        kind = self.ask(wire.OP_READY, len(given))[0]
+        kind = self.ask(wire.Op.READY, len(given))[0]
         assert kind == "ok", self.said()
         for place, x in enumerate(given):
             torch.frombuffer(self._inputs[place], dtype=torch.float32, count=x.numel()).copy_(x.reshape(-1))
-        kind, inside, _a, _b = self.ask(wire.OP_ROW, len(given))
+        kind, (inside, _launching, _none) = self.ask(wire.Op.ROW, len(given))
         return kind, inside
 
     def claims(self, calls: int) -> list[list[tuple[int, int, list[int]]]]:
@@ -217,7 +219,7 @@ def test_a_buffer_that_is_used_again_shows_and_a_copy_of_it_does_not(start: Star
     assert cell.row(given)[0] == "ok"
     assert len(set(_addresses(cell, 2))) == 1
     assert all(torch.equal(got, 2 * given[1]) for (got,) in cell.results(2))
-    assert cell.ask(wire.OP_CLONE, 1)[0] == "ok"
+    assert cell.ask(wire.Op.COPY_RESULTS, 1)[0] == "ok"
     assert cell.row(given)[0] == "ok"
     assert len(set(_addresses(cell, 2))) == 2
     assert all(torch.equal(got, 2 * x) for (got,), x in zip(cell.results(2), given, strict=True))
@@ -232,8 +234,8 @@ def test_a_row_of_nothing_calls_nothing(start: Start) -> None:
         """
     )
     cell.construct()
-    assert cell.ask(wire.OP_READY, 3 | wire.NULL_ROW)[0] == "ok"
-    assert cell.ask(wire.OP_ROW, 3)[0] == "ok"
+    assert cell.ask(wire.Op.READY, 3 | wire.NULL_ROW)[0] == "ok"
+    assert cell.ask(wire.Op.ROW, 3)[0] == "ok"
     assert len(set(_addresses(cell, 3))) == 3
     assert cell.row(_given(1))[0] == "exception" and "called" in cell.said()
 
@@ -244,7 +246,7 @@ def test_held_results_are_not_given_to_later_calls(start: Start) -> None:
     (x,) = given = _given(1)
     cell.row(given)
     held = cell.claims(1)[0][0]
-    assert cell.ask(wire.OP_HOLD)[0] == "ok"
+    assert cell.ask(wire.Op.HOLD_RESULTS)[0] == "ok"
     for _ in range(8):
         cell.row(_given(3))
         assert held[1] not in _addresses(cell, 3)
@@ -295,3 +297,18 @@ def test_an_input_that_must_be_written_is_told_behind_what_was_returned(start: S
     assert cell.row(given)[0] == "ok"
     (returned, written) = cell.results(1)[0]
     assert torch.equal(returned, 2 * x) and torch.equal(written, x + 1)
+
+
+def test_what_a_cell_does_not_know_is_refused_and_it_goes_on(start: Start) -> None:
+    cell = start(DOUBLES)
+    cell.construct()
+    for op, argument, why in (
+        (99, 0, "there is no operation 99"),
+        (wire.Op.INSPECT, 0, "a cell does no INSPECT"),
+        (wire.Op.LOAD_WEIGHTS, 1, "there are 1 variants, and no number 1"),
+        (wire.Op.PIN, 2, "2 is no on of PIN"),
+        (wire.Op.HOLD_RESULTS, 2, "HOLD_RESULTS takes no number"),
+    ):
+        assert cell.ask(op, argument)[0] == "protocol" and why in cell.said(), why
+    (x,) = given = _given(1)
+    assert cell.row(given)[0] == "ok" and torch.equal(cell.results(1)[0][0], 2 * x)

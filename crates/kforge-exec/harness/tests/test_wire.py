@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kforge_harness.shared import wire
+from kforge_harness.shared.names import Unknown
 
 Ends = tuple[socket.socket, socket.socket]
 
@@ -85,16 +86,20 @@ def records() -> Iterator[Ends]:
         end.close()
 
 
-def request(magic: int = 0x4B46524B, op: int = wire.OP_ROW, nonce: int = 2**63 + 1, argument: int = 7) -> bytes:
+def request(magic: int = wire.MAGIC, op: int = wire.Op.ROW, nonce: int = 2**63 + 1, argument: int = 7) -> bytes:
     return struct.pack("<IIQQ40x", magic, op, nonce, argument)
 
 
 def test_a_request_is_read(records: Ends) -> None:
     records[0].send(request())
-    assert wire.read_request(records[1]) == wire.Request(wire.OP_ROW, 2**63 + 1, 7)
+    read = wire.read_request(records[1])
+    assert read is not None
+    assert (read.op, read.nonce, read.calls) == (wire.Op.ROW, 2**63 + 1, 7)
 
 
-@pytest.mark.parametrize("bad", [request(magic=1), request()[:63], b"x"], ids=["magic", "short", "tiny"])
+@pytest.mark.parametrize(
+    "bad", [request(magic=1), request()[:63], request() + b"x", b"x"], ids=["magic", "short", "long", "tiny"]
+)
 def test_what_is_no_request_ends_the_service(records: Ends, bad: bytes) -> None:
     records[0].send(bad)
     assert wire.read_request(records[1]) is None
@@ -105,14 +110,67 @@ def test_a_closed_channel_ends_the_service(records: Ends) -> None:
     assert wire.read_request(records[1]) is None
 
 
-def test_a_reply_has_one_size_and_known_places() -> None:
-    data = wire.reply(99, "ok", inside_ns=5, a=6, b=7, detail=8, flags=9)
+@pytest.mark.parametrize("code", [0, max(wire.Op) + 1, 2**32 - 1])
+def test_an_operation_that_is_not_there_is_refused(code: int) -> None:
+    with pytest.raises(Unknown, match=f"there is no operation {code}"):
+        _ = wire.Request(code, 1).op
+
+
+def test_each_operation_has_the_number_that_is_its_own() -> None:
+    numbers = ("variant", "calls", "on", "look", "is_null")
+    for op in wire.Op:
+        own = wire.ARGUMENTS.get(op)
+        for name in numbers:
+            asked = wire.Request(op, 1, 1) if own else wire.Request(op, 1)
+            if name == own or (name, own) == ("is_null", "calls"):
+                assert getattr(asked, name) in (1, True, False, wire.Look.DISASSEMBLE)
+                continue
+            with pytest.raises(Unknown, match=f"{op.name} has no"):
+                getattr(asked, name)
+
+
+def test_a_number_is_held_to_what_it_can_be() -> None:
+    for op, end in ((wire.Op.ROW, 2**32), (wire.Op.READY, 2**33), (wire.Op.PIN, 2), (wire.Op.CONSTRUCT, 2**16)):
+        name = wire.ARGUMENTS[op]
+        getattr(wire.Request(op, 1, end - 1), name)
+        with pytest.raises(Unknown, match=f"{end} is no {name} of {op.name}"):
+            getattr(wire.Request(op, 1, end), name)
+    with pytest.raises(Unknown, match="6 is no look of INSPECT"):
+        _ = wire.Request(wire.Op.INSPECT, 1, len(wire.Look)).look
+    with pytest.raises(Unknown, match="IMPORT takes no number, and 1 came with it"):
+        _ = wire.Request(wire.Op.IMPORT, 1, 1).op
+
+
+def test_only_what_is_made_ready_may_call_nothing() -> None:
+    ready = wire.Request(wire.Op.READY, 1, 3 | wire.NULL_ROW)
+    assert (ready.calls, ready.is_null) == (3, True)
+    assert not wire.Request(wire.Op.READY, 1, 3).is_null
+    with pytest.raises(Unknown, match="no calls of ROW"):
+        _ = wire.Request(wire.Op.ROW, 1, 3 | wire.NULL_ROW).calls
+
+
+def test_an_answer_has_one_size_and_known_places() -> None:
+    data = wire.answered(wire.Request(wire.Op.AUDIT, 99), wire.Audited(5, 6, 7))
     assert len(data) == wire.RECORD
-    magic, flags, nonce, inside, a, b, detail, kind = struct.unpack("<IIQQQQI20s", data)
-    assert (magic, flags, nonce, inside, a, b, detail) == (0x4B46524B, 9, 99, 5, 6, 7, 8)
-    assert kind.rstrip(b"\0") == b"ok"
+    *numbers, word = struct.unpack("<IIQQQQ24s", data)
+    assert numbers == [wire.MAGIC, wire.Op.AUDIT, 99, 5, 6, 7]
+    assert word.rstrip(b"\0") == b"ok"
 
 
-def test_a_long_kind_is_cut_not_grown() -> None:
-    data = wire.reply(1, "k" * 100)
-    assert len(data) == wire.RECORD and data.endswith(b"k" * 20)
+def test_the_first_record_answers_nothing() -> None:
+    assert struct.unpack("<IIQQQQ24s", wire.hello())[1:6] == (0, 0, 0, 0, 0)
+
+
+def test_every_operation_has_an_answer_and_takes_no_other() -> None:
+    assert set(wire.ANSWERS) == set(wire.Op)
+    for op, kind in wire.ANSWERS.items():
+        answer = kind(*range(len(kind._fields)))
+        assert len(answer) <= 3 and len(wire.answered(wire.Request(op, 1), answer)) == wire.RECORD
+        other: wire.Answer = wire.Done() if kind is not wire.Done else wire.Ran(1, 2)
+        with pytest.raises(Unknown, match=f"is no answer to {op.name}"):
+            wire.answered(wire.Request(op, 1), other)
+
+
+def test_a_long_word_is_cut_not_grown() -> None:
+    data = wire.failed(wire.Request(1, 1), "k" * 100)
+    assert len(data) == wire.RECORD and data.endswith(b"\0" + b"k" * 24)

@@ -164,14 +164,14 @@ fn a_tool_in_its_vendors_folder_gets_a_path() {
 fn programs_that_hang_or_fail_are_limited_and_cost_one_limit() {
     let mut fake = Fake::new().python(CUDA_TORCH).compiler();
     fake.request.limit = Duration::from_secs(1);
-    for name in ["nvcc", "hipcc", "perf", "ncu", "nvidia-smi"] {
+    for name in ["nvcc", "perf", "ncu", "nvidia-smi"] {
         fake = fake.program(name, "sleep 60");
     }
-    fake = fake.program("nsys", "echo no licence >&2; exit 9");
+    fake = fake.program("cuobjdump", "echo no licence >&2; exit 9");
     let started = Instant::now();
     let rows = diagnose(&fake.request);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    for name in ["nvcc", "perf", "nsys"] {
+    for name in ["nvcc", "perf", "cuobjdump"] {
         let row = rows.iter().find(|row| row.name == name).unwrap();
         assert!(row.status == Status::Limited && row.detail.contains("does not run"), "{row:?}");
     }

@@ -28,10 +28,8 @@ pub(super) struct Tool {
 }
 
 const CUDA: &[&str] = &["usr/local/cuda/bin"];
-const ROCM: &[&str] = &["opt/rocm/bin"];
-const UNUSED: &str = "not found; no target of this version needs it";
 
-/// Every program that is looked for.
+/// Every program that is looked for: those that something here uses.
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
         section: Section::Toolchain,
@@ -41,33 +39,6 @@ pub(super) const TOOLS: &[Tool] = &[
         folders: &[],
         packages: &[(Apt, "g++"), (Dnf, "gcc-c++"), (Zypper, "gcc-c++"), (Pacman, "gcc"), (Brew, "gcc")],
         without: "no C++ compiler found; cpu/cpp and torch.compile need one",
-    },
-    Tool {
-        section: Section::Toolchain,
-        name: "hipcc",
-        programs: &["hipcc"],
-        arguments: &["--version"],
-        folders: ROCM,
-        packages: &[(Apt, "hipcc libamdhip64-dev"), (Dnf, "hipcc rocm-hip-devel"), (Pacman, "rocm-hip-sdk")],
-        without: UNUSED,
-    },
-    Tool {
-        section: Section::Toolchain,
-        name: "sycl",
-        programs: &["icpx", "acpp"],
-        arguments: &["--version"],
-        folders: &["opt/intel/oneapi/compiler/latest/bin"],
-        packages: &[],
-        without: "neither icpx nor acpp found; no target of this version needs one",
-    },
-    Tool {
-        section: Section::Toolchain,
-        name: "metal",
-        programs: &["xcrun"],
-        arguments: &["metal", "--version"],
-        folders: &[],
-        packages: &[],
-        without: if cfg!(target_os = "macos") { UNUSED } else { "only on macOS" },
     },
     Tool {
         section: Section::Profiler,
@@ -104,33 +75,6 @@ pub(super) const TOOLS: &[Tool] = &[
         folders: CUDA,
         packages: &[(Apt, "nvidia-cuda-toolkit"), (Pacman, "cuda")],
         without: "not found; the one that Triton brings along shows machine code",
-    },
-    Tool {
-        section: Section::Profiler,
-        name: "nsys",
-        programs: &["nsys"],
-        arguments: &["--version"],
-        folders: CUDA,
-        packages: &[(Apt, "nsight-systems"), (Pacman, "nsight-systems")],
-        without: "not found",
-    },
-    Tool {
-        section: Section::Profiler,
-        name: "rocprofv3",
-        programs: &["rocprofv3"],
-        arguments: &["--version"],
-        folders: ROCM,
-        packages: &[],
-        without: UNUSED,
-    },
-    Tool {
-        section: Section::Profiler,
-        name: "intel",
-        programs: &["unitrace", "vtune"],
-        arguments: &["--version"],
-        folders: &["opt/intel/oneapi/vtune/latest/bin64"],
-        packages: &[],
-        without: "neither unitrace nor vtune found; no target of this version needs one",
     },
 ];
 
@@ -179,7 +123,7 @@ impl Tool {
             ("perf", Apt) if machine.is_ubuntu() => Some("linux-tools-common linux-tools-$(uname -r)"),
             _ => package(manager),
         });
-        let apple = cfg!(target_os = "macos") && ["c++", "metal"].contains(&self.name);
+        let apple = cfg!(target_os = "macos") && self.name == "c++";
         command.or_else(|| apple.then(|| "xcode-select --install".to_owned()))
     }
 }

@@ -1,7 +1,7 @@
 //! One arm of a comparison: a sandbox with a cell, and rows of calls whose every result is taken out of it.
 
 use crate::{
-    cell::{Answer, Cell, Op, Question},
+    cell::{Cell, Question},
     claims::{self, Claim, OutputField},
     error::Result,
     evict::Evictor,
@@ -9,6 +9,7 @@ use crate::{
     referee::{InputSet, Opened, Referee, Repeat},
     sandbox::{Frozen, Sandbox},
     window::{Pattern, Window},
+    wire::op::{self, Audited, Calls, Constructed, Request},
 };
 use kforge_types::{Kind, Verdict};
 use std::{
@@ -171,14 +172,14 @@ impl Arm {
         })
     }
 
-    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Tried<Answer> {
+    pub(crate) fn construct(&mut self, variant: usize, limit: Duration) -> Tried<Constructed> {
         self.left = None;
         self.variant = variant;
-        self.ask(Op::Construct(variant as u64), limit)
+        self.ask(op::Construct(variant as u64), limit)
     }
 
-    pub(crate) fn ask(&mut self, op: Op, limit: Duration) -> Tried<Answer> {
-        let question = self.send_awake(op)?;
+    pub(crate) fn ask<R: Request>(&mut self, request: R, limit: Duration) -> Tried<R::Answer> {
+        let question = self.send_awake(request)?;
         self.cell.answer_in_time(&mut self.sandbox, &question, limit)
     }
 
@@ -203,7 +204,7 @@ impl Arm {
         given: Given<'_>,
         how: How,
     ) -> Tried<Row> {
-        let ready = Op::Ready { calls: given.calls() as u64, null: given.is_null() };
+        let ready = op::Ready(Calls { count: given.calls() as u64, null: given.is_null() });
         let begun = Instant::now();
         self.ask(ready, how.limit)?;
         // Whoever is still at work then, in the kernel too, is waited for before the time is taken.
@@ -225,14 +226,14 @@ impl Arm {
             evictor.evict();
         }
         let began = Instant::now();
-        let answer = self.ask(Op::Row(given.calls() as u64), how.limit)?;
+        let answer = self.ask(op::Row(given.calls() as u64), how.limit)?;
         let said = began.elapsed();
         let looked = self.freeze()?;
         let settled = began.elapsed().saturating_sub(looked);
         if !given.is_null() {
             self.take_here(referee, given)?;
         }
-        Ok(row_of(said, settled, &answer, answer.a))
+        Ok(row_of(said, settled, answer.inside_ns, answer.launching_ns))
     }
 
     fn take_here(&mut self, referee: &mut Referee, given: Given<'_>) -> Tried<()> {
@@ -337,7 +338,7 @@ impl Arm {
 
     /// From now on the results of the last row stay, and must stay as they are.
     pub(crate) fn hold(&mut self, referee: &mut Referee, limit: Duration) -> Tried<()> {
-        self.ask(Op::Hold, limit)?;
+        self.ask(op::HoldResults, limit)?;
         match self.cell.slots.lane() {
             Some(lane) => referee.hold(lane)?,
             None => self.held.extend(self.left.take()),
@@ -382,10 +383,10 @@ impl Arm {
     }
 
     /// One call under the eyes of the audit. Its result lies with the referee.
-    pub(crate) fn audited(&mut self, referee: &mut Referee, set: &InputSet, limit: Duration) -> Tried<Answer> {
+    pub(crate) fn audited(&mut self, referee: &mut Referee, set: &InputSet, limit: Duration) -> Tried<Audited> {
         let given = Given::Stored(set);
         self.lay(referee, set)?;
-        let answer = self.ask(Op::Audit, limit)?;
+        let answer = self.ask(op::Audit, limit)?;
         if let Some(lane) = self.cell.slots.lane() {
             self.take_there(referee, lane, given, How::untimed(limit))?;
         } else {
@@ -396,9 +397,9 @@ impl Arm {
     }
 
     /// Asks without waiting; whoever sleeps is woken.
-    pub(super) fn send_awake(&mut self, op: Op) -> Tried<Question> {
+    pub(super) fn send_awake<R: Request>(&mut self, request: R) -> Tried<Question<R>> {
         let thaw = std::mem::take(&mut self.frozen);
-        self.cell.send(&mut self.sandbox, op, thaw)
+        self.cell.send(&mut self.sandbox, request, thaw)
     }
 
     fn wake(&mut self) -> Result<()> {
@@ -463,12 +464,12 @@ fn is_filled(window: &Window, left: &Left, fields: &[OutputField]) -> Result<boo
     Ok(true)
 }
 
-pub(super) fn row_of(said: Duration, settled: Duration, answer: &Answer, launching_ns: u64) -> Row {
+pub(super) fn row_of(said: Duration, settled: Duration, inside_ns: u64, launching_ns: u64) -> Row {
     Row {
         outside_us: said.as_secs_f64() * 1e6,
         settled_us: settled.as_secs_f64() * 1e6,
         // A clock that stood still would make a ratio that is no number.
-        inside_us: answer.inside_ns.max(1) as f64 / 1e3,
+        inside_us: inside_ns.max(1) as f64 / 1e3,
         launching_us: launching_ns as f64 / 1e3,
         ready_us: 0.0,
     }

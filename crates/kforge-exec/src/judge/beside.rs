@@ -7,9 +7,9 @@ use super::{
     verify::OWN,
 };
 use crate::{
-    cell::Op,
     error::Result,
     failure::{OnFailure, Tried},
+    wire::op,
 };
 use kforge_types::median;
 
@@ -54,7 +54,7 @@ impl Session {
         if self.bench.gpu.is_none() {
             return Ok(None);
         }
-        let asked = arm.ask(Op::Graph(GRAPH_REPLAYS), self.call_limit()).or_reason()?;
-        Ok(asked.ok().map(|answer| answer.inside_ns as f64 / 1e3).filter(|us| *us > 0.0))
+        let asked = arm.ask(op::Graph(GRAPH_REPLAYS), self.call_limit()).or_reason()?;
+        Ok(asked.ok().map(|answer| answer.replay_ns as f64 / 1e3).filter(|us| *us > 0.0))
     }
 }

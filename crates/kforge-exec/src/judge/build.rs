@@ -11,12 +11,13 @@ use super::{
     verify::{OWN, SLICE, SLICES},
 };
 use crate::{
-    cell::{Answer, Cell, Op},
+    cell::Cell,
     error::Result,
     failure::{Failure, OnFailure, Tried},
     memory::Sealed,
     sandbox::Sandbox,
     slots::Slots,
+    wire::op,
 };
 use kforge_types::Evidence;
 use std::{os::fd::BorrowedFd, time::Instant};
@@ -140,13 +141,13 @@ impl Bench {
         outcome.evidence = Evidence::Compiled;
         outcome.pass("build", format!("{:.2} s", begun.elapsed().as_secs_f64()));
         let mut cell = self.candidate_cell(sandbox, source, self.ordinary())?;
-        cell.ask(sandbox, Op::Import, self.options.timeout).check("import")?;
+        cell.ask(sandbox, op::Import, self.options.timeout).check("import")?;
         Ok(cell)
     }
 
-    fn run_builder(&mut self, sandbox: &mut Sandbox, source: &str, crew: &[Special<'static>]) -> Tried<Answer> {
+    fn run_builder(&mut self, sandbox: &mut Sandbox, source: &str, crew: &[Special<'static>]) -> Tried<op::Done> {
         let mut builder = self.builder(sandbox, source, self.ordinary())?;
-        let question = builder.send(sandbox, Op::Import, false)?;
+        let question = builder.send(sandbox, op::Import, false)?;
         self.fork_crew(sandbox, source, crew)?;
         self.make_sets_meanwhile()?;
         builder.answer_in_time(sandbox, &question, self.options.timeout)

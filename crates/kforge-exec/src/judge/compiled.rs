@@ -3,9 +3,9 @@
 
 use super::{Observer, Session, arm::Arm, bench::Bench, outcome::Outcome, spec::Special};
 use crate::{
-    cell::Op,
     failure::{OnFailure, Tried},
     sandbox::Sandbox,
+    wire::op,
 };
 
 pub(super) const AHEAD_OF_TIME: &str = "ahead of time";
@@ -32,13 +32,14 @@ impl Bench {
         let limit = self.options.timeout;
         let special = Special { ahead_of_time: true, ..Special::default() };
         let mut cell = self.builder(sandbox, source, special)?;
-        cell.ask(sandbox, Op::Import, limit).check(AHEAD_OF_TIME)?;
-        let answer = cell.ask(sandbox, Op::AheadOfTime, limit).check(AHEAD_OF_TIME)?;
-        let unchecked = match answer.b {
+        cell.ask(sandbox, op::Import, limit).check(AHEAD_OF_TIME)?;
+        let answer = cell.ask(sandbox, op::CompileKernels, limit).check(AHEAD_OF_TIME)?;
+        let unchecked = match answer.unchecked {
             0 => String::new(),
             n => format!(", {n} could not be checked ({})", cell.detail_text()),
         };
-        outcome.pass(AHEAD_OF_TIME, format!("{} kernels compiled for {}{unchecked}", answer.a, self.options.arch));
+        outcome
+            .pass(AHEAD_OF_TIME, format!("{} kernels compiled for {}{unchecked}", answer.kernels, self.options.arch));
         Ok(())
     }
 }

@@ -12,10 +12,11 @@ use super::{
     verify::OWN,
 };
 use crate::{
-    cell::{Op, fill_random},
+    cell::fill_random,
     error::{ExecError, Result},
     failure::Failure,
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::{Duel, DuelOutcome, Interval, median, ratio_of_medians};
 use std::time::Instant;
@@ -148,7 +149,7 @@ impl Session {
     fn time_pair(&mut self, pair: &mut Pair, control: &mut Arm, apart: bool) -> Fought<[Vec<f64>; 2]> {
         let mut queue = true;
         for (place, (arm, _)) in pair.iter_mut().enumerate() {
-            arm.ask(Op::Pin(apart), self.call_limit()).map_err(of(place))?;
+            arm.ask(op::Pin(apart), self.call_limit()).map_err(of(place))?;
             queue &= !self.cannot_queue(arm, control).map_err(of(place))?;
         }
         if !queue && self.bench.gpu.is_some() {

@@ -2,10 +2,10 @@
 
 use super::{Observer, Session, compiled::AHEAD_OF_TIME, outcome::Outcome, stage::Stage};
 use crate::{
-    cell::Op,
     error::ExecError,
     failure::{Failure, OnFailure, Tried},
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::{Kind, State, Verdict};
 
@@ -99,7 +99,7 @@ impl Session {
         outcome.log = arm.sandbox.log.text();
         right?;
         // Before the audit clears the sandbox: the launches are kept in the scratch folder.
-        let launches = arm.ask(Op::AheadOfTime, self.bench.options.timeout).check(AHEAD_OF_TIME)?.a;
+        let launches = arm.ask(op::KeepLaunches, self.bench.options.timeout).check(AHEAD_OF_TIME)?.launches;
         let sandbox = outcome.timed(Stage::Audit, |outcome| self.audit(arm, source, outcome))?;
         Ok(Interpreted { sandbox, launches })
     }

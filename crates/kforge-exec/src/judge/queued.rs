@@ -7,12 +7,12 @@
 
 use super::arm::{Arm, Given, How, Row, Side, input_mutated, row_of};
 use crate::{
-    cell::Op,
     failure::Tried,
     machine,
     referee::{Referee, Taken},
+    wire::op,
 };
-use kforge_types::{Kind, Verdict};
+use kforge_types::Verdict;
 use std::time::Duration;
 
 /// Launching takes milliseconds. Who takes longer waits for the device inside of forward, and that waits for the gate.
@@ -26,7 +26,7 @@ impl Arm {
         }
         let calls = given.calls() as u64;
         referee.shut(lane, given.calls())?;
-        let question = self.send_awake(Op::Queue(calls))?;
+        let question = self.send_awake(op::Queue(calls))?;
         let mut began = None;
         let queued = if let Some(answer) = self.cell.answer(&mut self.sandbox, &question, QUEUE_LIMIT)? {
             answer
@@ -36,12 +36,12 @@ impl Arm {
             self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?
         };
         // It waits for its calls before they can begin: waking it up is not part of their time.
-        let question = self.send_awake(Op::Collect(calls))?;
+        let question = self.send_awake(op::Collect(calls))?;
         let began = began.map_or_else(|| referee.reveal(lane, given, how.cold), Ok)?;
         let answer = self.cell.answer_in_time(&mut self.sandbox, &question, how.limit)?;
         let said = machine::clock_ns();
         let ended = self.take_there(referee, lane, given, how)?;
-        Ok(row_of(since(began, said), since(began, ended), &answer, queued.a))
+        Ok(row_of(since(began, said), since(began, ended), answer.inside_ns, queued.launching_ns))
     }
 
     /// Launching counts.
@@ -56,10 +56,10 @@ impl Arm {
             self.freeze()?;
         }
         let began = referee.lay(lane, given, how.cold)?;
-        let answer = self.ask(Op::Row(given.calls() as u64), how.limit)?;
+        let answer = self.ask(op::Row(given.calls() as u64), how.limit)?;
         let said = machine::clock_ns();
         let ended = self.take_there(referee, lane, given, how)?;
-        Ok(row_of(since(began, said), since(began, ended), &answer, answer.a))
+        Ok(row_of(since(began, said), since(began, ended), answer.inside_ns, answer.launching_ns))
     }
 
     /// The referee copies the results out of the cell's memory; when that was done, on the clock of the machine.
@@ -70,8 +70,7 @@ impl Arm {
         if how.cold {
             self.freeze()?;
         }
-        if !taken.text.is_empty() {
-            let kind = Kind::from_name(&taken.kind).unwrap_or(Kind::Protocol);
+        if let Some(kind) = taken.kind {
             return Err(Verdict::of(kind, taken.text).into());
         }
         if given.is_null() {
@@ -79,8 +78,7 @@ impl Arm {
         }
         let stamped = referee.stamp(lane, self.fills && self.side() == Side::Candidate)?;
         self.reuses |= stamped.reuses;
-        if !stamped.text.is_empty() {
-            let kind = Kind::from_name(&stamped.kind).unwrap_or(Kind::Alias);
+        if let Some(kind) = stamped.kind {
             return Err(Verdict::of(kind, stamped.text).into());
         }
         if referee.unchanged(lane, given)? { Ok(taken.ended_ns) } else { Err(input_mutated().into()) }

@@ -8,9 +8,9 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    cell::Op,
     failure::{Failure, OnFailure, Refusal, Tried},
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::Verdict;
 use std::time::Instant;
@@ -64,7 +64,7 @@ impl Session {
     fn verify_here(&mut self, mut sandbox: Sandbox, source: &str, outcome: &mut Outcome) -> Tried<Sandbox> {
         let cell = self.bench.candidate_cell(&mut sandbox, source, self.bench.ordinary())?;
         let mut arm = Arm::new(sandbox, cell, Side::Candidate, &self.bench.opened)?;
-        let imported = arm.ask(Op::Import, self.bench.options.timeout);
+        let imported = arm.ask(op::Import, self.bench.options.timeout);
         let verified = imported.and_then(|_| self.verify(&mut arm, outcome));
         self.bench.end_arm(arm, verified, outcome)
     }

@@ -113,20 +113,23 @@ impl SpecMaker<'_> {
     }
 }
 
+/// Of a variant, what a cell may know.
+pub(crate) const TOLD: [&str; 13] = [
+    "init",
+    "input_skeleton",
+    "output_skeleton",
+    "inputs",
+    "outputs",
+    "weights",
+    "aliases_allowed",
+    "shared_outputs",
+    "training",
+    "autograd",
+    "written_inputs",
+    "written_buffers",
+    "written_names",
+];
+
 fn for_cell(variant: &Map<String, Value>) -> Map<String, Value> {
-    const TOLD: [&str; 12] = [
-        "init",
-        "input_skeleton",
-        "output_skeleton",
-        "inputs",
-        "outputs",
-        "weights",
-        "aliases_allowed",
-        "shared_outputs",
-        "training",
-        "written_inputs",
-        "written_buffers",
-        "written_names",
-    ];
     variant.iter().filter(|(key, _)| TOLD.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
 }

@@ -15,10 +15,10 @@ use super::{
     ways::EAGER,
 };
 use crate::{
-    cell::Op,
     error::ExecError,
     failure::{Failure, OnFailure, Tried},
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::{BaselineRef, DistributionRatio, Evidence, Interval, Kind, Summary, Timing, Verdict, median};
 
@@ -72,9 +72,10 @@ impl Session {
     fn warm_up(&mut self, arm: &mut Arm, clones: bool) -> Tried<()> {
         arm.fills = true;
         arm.clones = clones;
-        for op in [Op::Import, Op::Construct(0), Op::Clone(arm.clones)] {
-            arm.ask(op, self.bench.options.timeout)?;
-        }
+        let limit = self.bench.options.timeout;
+        arm.ask(op::Import, limit)?;
+        arm.ask(op::Construct(0), limit)?;
+        arm.ask(op::CopyResults(arm.clones), limit)?;
         for number in 0..WARM_UP_CALLS {
             let set = self.bench.referee.set(0, OWN, number % RING)?;
             let limit = if number == 0 { self.bench.options.timeout } else { self.call_limit() };
@@ -128,7 +129,7 @@ impl Session {
     fn time_against(&mut self, arm: &mut Arm, control: &mut Arm, name: &str, outcome: &mut Outcome) -> Tried<()> {
         // Threads that the candidate's own code starts would inherit the one core of the thread that starts them. The
         // baseline's are where they were: nothing in a candidate's text may change that.
-        arm.ask(Op::Pin(!outcome.own_threads), self.call_limit()).check(OUTPUTS)?;
+        arm.ask(op::Pin(!outcome.own_threads), self.call_limit()).check(OUTPUTS)?;
         outcome.hoards = self.hoards(arm, control);
         let idle = self.cannot_queue(arm, control).check(OUTPUTS)?;
         let calls = if idle { 1 } else { self.calls_in_a_row() };

@@ -7,10 +7,10 @@ use super::{
     spec::Special,
 };
 use crate::{
-    cell::{Answer, Op},
     failure::{OnFailure, Tried},
     referee::{InputSet, Repeat},
     sandbox::Sandbox,
+    wire::op::{self, Audited},
 };
 use kforge_types::{Evidence, Kind, Operators, Params, Verdict, median};
 use std::time::Duration;
@@ -31,8 +31,8 @@ impl Session {
         for variant in (1..self.bench.opened.variants.len()).chain([0]) {
             let answer = arm.construct(variant, self.bench.options.timeout).check("construct")?;
             if variant == 0 {
-                outcome.prepare_s = answer.inside_ns as f64 / 1e9;
-                let detail = match answer.a {
+                outcome.prepare_s = answer.prepare_ns as f64 / 1e9;
+                let detail = match answer.unplaced {
                     0 => "all reference weights loaded".to_owned(),
                     n => format!("{n} reference weights not loaded: nothing in the module has their name or shape"),
                 };
@@ -93,7 +93,7 @@ impl Session {
         outcome.reuses_buffers = arm.reuses;
         arm.clones = arm.reuses;
         arm.fills = true;
-        arm.ask(Op::Clone(arm.clones), self.call_limit()).check(CHECK)?;
+        arm.ask(op::CopyResults(arm.clones), self.call_limit()).check(CHECK)?;
         let set = self.bench.referee.set(0, OWN, 1)?;
         for _ in 0..2 {
             let how = How::untimed(self.call_limit());
@@ -133,7 +133,7 @@ impl Session {
     fn verify_swapped_weights(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Tried<()> {
         const CHECK: &str = "weights changed between calls";
         for variant in [1, 0] {
-            arm.ask(Op::LoadWeights(variant as u64), self.call_limit()).check(CHECK)?;
+            arm.ask(op::LoadWeights(variant as u64), self.call_limit()).check(CHECK)?;
             let set = self.bench.referee.set(variant, OWN, 0)?;
             let how = How::untimed(self.call_limit());
             self.bench.call(arm, &set, how).check(CHECK)?;
@@ -151,7 +151,7 @@ impl Session {
         let mut shares = Vec::new();
         for _ in 0..AUDITED_CALLS {
             let answer = arm.audited(&mut self.bench.referee, &set, limit).check("audit")?;
-            shares.push((answer.b as f64 / answer.inside_ns.max(1) as f64).clamp(0.0, 1.0));
+            shares.push((answer.operators_ns as f64 / answer.inside_ns.max(1) as f64).clamp(0.0, 1.0));
         }
         let operators = arm.cell.detail_text().replace('\n', ", ");
         // The first call under a watch also pays for what the watch loads.
@@ -180,7 +180,7 @@ impl Session {
             return Ok(());
         };
         let still_right = self.bench.referee.compare(&set, Side::Candidate, Repeat::No)?.passed().is_ok();
-        match (answer.a, still_right) {
+        match (answer.launches, still_right) {
             (0, true) => {
                 outcome.pass(OWN_KERNELS, "none ran: framework operators only");
                 outcome.verdict.kind = Some(Kind::FrameworkOnly);
@@ -201,11 +201,10 @@ impl Session {
         Ok(())
     }
 
-    fn call_without_kernels(&mut self, arm: &mut Arm, set: &InputSet) -> Tried<Answer> {
+    fn call_without_kernels(&mut self, arm: &mut Arm, set: &InputSet) -> Tried<Audited> {
         let limit = self.bench.options.timeout;
-        for op in [Op::Import, Op::Construct(0)] {
-            arm.ask(op, limit)?;
-        }
+        arm.ask(op::Import, limit)?;
+        arm.ask(op::Construct(0), limit)?;
         arm.audited(&mut self.bench.referee, set, limit)
     }
 }

@@ -5,6 +5,7 @@
 //! only the quickest two are compiled.
 
 use super::BaselineChoice;
+use crate::wire::names::is_way;
 
 pub(crate) const EAGER: &str = "eager";
 const COMPILE: &str = "compile";
@@ -41,6 +42,7 @@ impl BaselineChoice {
     /// Whether a baseline of this name is among what is measured.
     pub(super) fn includes(self, name: &str) -> bool {
         match (self, how(name)) {
+            _ if !is_way(name) => false,
             (_, EAGER) | (Self::Auto | Self::All, _) => true,
             (Self::Eager, _) => false,
             (Self::Compile, compiler) => compiler == COMPILE,
@@ -91,6 +93,7 @@ mod tests {
         for choice in [BaselineChoice::Eager, BaselineChoice::Compile, BaselineChoice::Auto, BaselineChoice::All] {
             assert!(choice.compiled(&found, true).iter().all(|name| choice.includes(name)));
             assert!(choice.includes("eager+channels_last"));
+            assert!(!choice.includes("eager+odd") && !choice.includes("odd"), "the harness would refuse it");
         }
         assert!(
             !BaselineChoice::Compile.includes("max-autotune+autocast") && !BaselineChoice::Eager.includes("compile")

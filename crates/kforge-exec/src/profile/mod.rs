@@ -23,7 +23,7 @@ mod vectorise;
 mod words;
 
 use crate::{
-    cell::{Cell, Op},
+    cell::Cell,
     error::Result,
     failure::{Failure, OnFailure, Tried},
     judge::{
@@ -35,6 +35,7 @@ use crate::{
     },
     sandbox::Sandbox,
     slots::Slots,
+    wire::op::{self, Look},
 };
 use disassembly::{Heat, Library, Width};
 use kforge_types::{Profile, Roofline, State, Verdict, median};
@@ -155,7 +156,7 @@ impl Session {
         for number in 0..calls {
             // As in timing: once the pools have their threads, each is held on a core of its own.
             if number == WARM_UP - 1 {
-                let placed = arm.ask(Op::Pin(!starts_threads(source)), self.call_limit());
+                let placed = arm.ask(op::Pin(!starts_threads(source)), self.call_limit());
                 placed.because("its threads cannot be placed")?;
             }
             let set = self.bench.referee.set(0, OWN, number % RING)?;
@@ -247,7 +248,7 @@ impl Session {
                 if again {
                     arm.lay(&mut self.bench.referee, &set)?;
                 }
-                arm.ask(Op::Repeat(calls), limit).because("a call failed while perf looked on")?;
+                arm.ask(op::Repeat(calls), limit).because("a call failed while perf looked on")?;
             }
             Ok(running.join().unwrap_or_else(|_| Err("perf could not be waited for".to_owned()))?)
         })
@@ -275,11 +276,11 @@ impl Session {
         let env = self.bench.spec_maker().environment(sandbox.scratch(), None);
         let mut cell = Cell::spawn(&mut sandbox, &spec, &env, Slots::plain((4096, ANSWER_BYTES))?, &[])?;
         let begun = Instant::now();
-        let reported = ask::<Builds>(&mut cell, &mut sandbox, 0).or_reason()?;
+        let reported = ask::<Builds>(&mut cell, &mut sandbox, Look::Report).or_reason()?;
         let reported = reported.and_then(|answer| answer.error.map_or_else(|| vectorise::report(&answer.builds), Err));
         let report_s = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let codes = ask::<Codes>(&mut cell, &mut sandbox, 1).or_reason()?;
+        let codes = ask::<Codes>(&mut cell, &mut sandbox, Look::Disassemble).or_reason()?;
         let codes = codes.and_then(|codes| codes.error.clone().map_or(Ok(codes), Err));
         let libraries: Vec<Library> =
             codes.as_ref().map(|codes| codes.libraries.iter().map(disassembly::parse).collect()).unwrap_or_default();
@@ -368,12 +369,11 @@ fn heat<'a>(sampled: Sampled, libraries: &'a [Library], scratch: &str, ladder: &
 }
 
 /// One answer of an inspector. It loads none of the candidate's code, but all that it reads was written by it.
-fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, what: u64) -> Tried<T> {
-    let asked = cell.ask(sandbox, Op::Inspect(what), INSPECT_LIMIT);
+fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, look: Look) -> Tried<T> {
+    let asked = cell.ask(sandbox, op::Inspect(look), INSPECT_LIMIT);
     let answer = asked.because("what was built could not be looked at")?;
-    let length = (answer.a as usize).min(ANSWER_BYTES);
-    let bytes = cell.slots.output()?[..length].to_vec();
-    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("what was built could not be read: {error}"))?)
+    let said = cell.slots.said(answer.length)?;
+    Ok(serde_json::from_slice(&said).map_err(|error| format!("what was built could not be read: {error}"))?)
 }
 
 /// Why perf gave nothing, by what it said.

@@ -7,10 +7,10 @@ use super::{
     operators::{self, Reference},
 };
 use crate::{
-    cell::Op,
     error::Result,
     failure::{OnFailure, Tried},
     judge::{Observer, Session, arm::Arm},
+    wire::op,
 };
 use std::{
     path::PathBuf,
@@ -71,7 +71,7 @@ impl Session {
 
     fn profile_reference(&mut self, observer: &dyn Observer) -> Tried<Reference> {
         let mut arm = self.baselines.start_reference(&mut self.bench, observer).because("the reference did not run")?;
-        let asked = arm.ask(Op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT);
+        let asked = arm.ask(op::Profile(REFERENCE_CALLS), REFERENCE_LIMIT);
         let asked = asked.because("torch's profiler failed on the reference").or_reason()?;
         let told = arm.cell.whole_detail();
         let Arm { mut sandbox, cell, .. } = arm;

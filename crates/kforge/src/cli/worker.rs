@@ -116,10 +116,6 @@ struct DrainArgs {
 /// Talk with a kforge at the other end of standard input and output.
 #[derive(Args)]
 struct ServeArgs {
-    /// There is no other way yet.
-    #[arg(long, required = true)]
-    #[allow(dead_code, reason = "it is there so that another way can be added")]
-    stdio: bool,
     #[command(flatten)]
     here: HereArgs,
 }

@@ -19,7 +19,7 @@ const SCRIPT: &str = concat!(
     r#"if [ "$w" = put ]; then umask 077; mkdir -p "$d" || exit 9; t="$d/new.$$"; head -c "$n" > "$t" || exit 9; "#,
     r#"c=$(sha256sum "$t" 2>/dev/null || shasum -a 256 "$t"); "#,
     r#"case "$c" in "$s"*) ;; *) rm -f "$t"; echo "kforge: the program arrived damaged" >&2; exit 9;; esac; "#,
-    r#"chmod 700 "$t" && mv "$t" "$k" || exit 9; fi; exec "$k" worker serve --stdio "$@""#,
+    r#"chmod 700 "$t" && mv "$t" "$k" || exit 9; fi; exec "$k" worker serve "$@""#,
 );
 
 /// The command for the other machine's shell. No word may hold a single quote.
@@ -123,7 +123,7 @@ mod tests {
             introduce(&mut from, &mut to, "here", &read, &|_| {}).unwrap();
             let mut rest = String::new();
             from.read_to_string(&mut rest).unwrap();
-            assert_eq!(rest, "started worker serve --stdio --python /a b\n");
+            assert_eq!(rest, "started worker serve --python /a b\n");
             assert_eq!(copied.get(), round == 0);
             child.wait().unwrap();
         }

@@ -11,18 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..shared import device_context
-from ..shared.framework_ways import (
-    EAGER,
-    MODES,
-    NARROW,
-    prepared,
-)
+from ..shared import device_context, names
+from ..shared.framework_ways import EAGER, MODES, NARROW, prepared
 from . import tuning
 
 
 def in_its_way(model: nn.Module, baseline: str, arguments: list[Any], mul: str, dtypes: list[torch.dtype]) -> Any:
-    how, *options = baseline.split("+")
+    how, options = names.way(baseline)
     return _compiled(prepared(model, options, arguments, NARROW.get(mul, torch.bfloat16), dtypes), how)
 
 
@@ -44,7 +39,7 @@ def compile_only(model: Any, arguments: list[Any], baseline: str) -> None:
     from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
 
-    mode = MODES[baseline.split("+")[0]]
+    mode = MODES[names.way(baseline)[0]]
 
     def backend(graph: Any, examples: Any) -> Any:
         compile_fx(graph, examples, config_patches=list_mode_options(mode))

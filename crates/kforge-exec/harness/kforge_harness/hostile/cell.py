@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from ..shared import device_context, layout, wire
+from ..shared import device_context, layout, names, wire
 from ..shared.align import align
 from ..shared.modes import of_calls
 from ..shared.slot_layout import Plan
@@ -42,18 +42,16 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
     """Serves requests until kforge closes the channel."""
     channel = socket.socket(fileno=fds[0])
     worker = _Cell(spec, fds)
-    channel.send(wire.reply(0, "ready"))  # before any candidate code: without it the failure is ours
+    channel.send(wire.hello())  # before any candidate code: without it the failure is ours
     while (request := wire.read_request(channel)) is not None:
         handed_over: list[int] = []
         try:
-            kind, inside, a, b = worker.perform(request)
-            detail = 0
+            answer = wire.answered(request, worker.perform(request))
             handed_over = worker.handed_over()
         except BaseException as error:  # SystemExit and KeyboardInterrupt from a candidate are failures like others
-            kind, inside, a, b = "", 0, 0, 0
             failure = classify(error, worker.stage, worker.filename)
-            kind, detail = failure.kind, worker.write_detail(failure.text)
-        answer = wire.reply(request.nonce, kind, inside, a, b, detail)
+            worker.write_detail(failure.text)
+            answer = wire.failed(request, failure.kind)
         if handed_over:
             socket.send_fds(channel, [answer], handed_over)
         else:
@@ -112,11 +110,12 @@ class _Variant:
     """One construction: sizes, initial arguments and weights."""
 
     def __init__(self, spec: dict[str, Any], inputs: list[Memory], weights_fd: int) -> None:
+        names.held(spec, names.VARIANT, "a variant")
         self.init = layout.unpack(spec["init"])
         self.input_skeleton = layout.unpack(spec["input_skeleton"])
         self.input_fields = [layout.Field(**field) for field in spec["inputs"]]
         self.training = spec["training"]
-        self.autograd = spec.get("autograd", False)
+        self.autograd = spec["autograd"]
         self.spec = spec
         self._weights = spec["weights"]
         self._weights_fd = weights_fd
@@ -191,60 +190,76 @@ class _Cell:
             pose=spec["aot"] and spec["model"] == "triton",
         )  # fmt: skip
 
-    def perform(self, request: wire.Request) -> tuple[str, int, int, int]:
-        if request.op == wire.OP_IMPORT:
-            self.stage = "import"
-            self._module = self._import()
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_CONSTRUCT:
-            self.stage = "construct"
-            return self._construct(self._variants[request.argument])
-        if request.op == wire.OP_LOAD_WEIGHTS:
-            self.stage = "construct"
-            weights = self._variants[request.argument].weights()
-            align(self._model, weights)
-            self._writes.settle(weights)
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_PIN:
-            if not device_context.on_gpu():
-                place_threads(self._cores, apart=bool(request.argument))
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_READY:
-            self._ready(request.argument)
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_HOLD:
-            self._held.append(self._results)
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_CLONE:
-            self._clone = bool(request.argument)
-            return "ok", 0, 0, 0
-        if request.op == wire.OP_AHEAD_OF_TIME:
-            return self._ahead_of_time()
-        if request.op == wire.OP_PROFILE:
-            return self._profile(request.argument)
-        if request.op == wire.OP_KERNELS:
-            return self._kernels(request.argument)
-        self.stage = "forward"
-        if request.op == wire.OP_ROW:
-            inside, launching = self._run(self._slots.run)
-            return "ok", inside, launching, self._claim()
-        if request.op == wire.OP_QUEUE:
-            return "ok", 0, self._run(self._slots.queue), 0
-        if request.op == wire.OP_COLLECT:
-            inside = self._slots.collect()
-            return "ok", inside, 0, self._claim()
-        self._slots.fetch()
-        if request.op == wire.OP_AUDIT:
-            return self._audited_call()
-        if request.op == wire.OP_REPEAT:
-            return "ok", self._repeat(request.argument), 0, 0
-        if request.op == wire.OP_GRAPH:
-            return "ok", self._time_as_graph(request.argument), 0, 0
-        raise Failure("protocol", f"unknown request {request.op}")
+    def perform(self, request: wire.Request) -> wire.Answer:
+        match request.op:
+            case wire.Op.IMPORT:
+                self.stage = "import"
+                self._module = self._import()
+            case wire.Op.CONSTRUCT:
+                self.stage = "construct"
+                return self._construct(self._variant(request))
+            case wire.Op.LOAD_WEIGHTS:
+                self.stage = "construct"
+                weights = self._variant(request).weights()
+                align(self._model, weights)
+                self._writes.settle(weights)
+            case wire.Op.PIN:
+                if not device_context.on_gpu():
+                    place_threads(self._cores, apart=request.on)
+            case wire.Op.READY:
+                self._ready(request.calls, request.is_null)
+            case wire.Op.HOLD_RESULTS:
+                self._held.append(self._results)
+            case wire.Op.COPY_RESULTS:
+                self._clone = request.on
+            case wire.Op.KEEP_LAUNCHES:
+                return self._keep_launches()
+            case wire.Op.COMPILE_KERNELS:
+                return self._compile_ahead()
+            case wire.Op.COMPILE_ONLY:
+                baselines.compile_only(self._model, self._current.arguments(), self._spec["baseline"])
+            case wire.Op.PROFILE:
+                self._profile(request.calls)
+            case wire.Op.KERNELS:
+                self._kernels(request.calls)
+            case _:
+                self.stage = "forward"
+                return self._called_for(request)
+        return wire.Done()
+
+    def _called_for(self, request: wire.Request) -> wire.Answer:
+        match request.op:
+            case wire.Op.ROW:
+                inside, launching = self._run(self._slots.run)
+                self._claim()
+                return wire.Ran(inside, launching)
+            case wire.Op.QUEUE:
+                return wire.Queued(self._run(self._slots.queue))
+            case wire.Op.COLLECT:
+                inside = self._slots.collect()
+                self._claim()
+                return wire.Collected(inside)
+            case wire.Op.AUDIT:
+                self._slots.fetch()
+                return self._audited_call()
+            case wire.Op.REPEAT:
+                self._slots.fetch()
+                self._repeat(request.calls)
+                return wire.Done()
+            case wire.Op.GRAPH:
+                self._slots.fetch()
+                return wire.Replayed(self._time_as_graph(request.calls))
+            case op:
+                raise names.Unknown(f"a cell does no {op.name}")
+
+    def _variant(self, request: wire.Request) -> _Variant:
+        if request.variant >= len(self._variants):
+            raise names.Unknown(f"there are {len(self._variants)} variants, and no number {request.variant}")
+        return self._variants[request.variant]
 
     def _import(self) -> types.ModuleType:
         source, filename = self._spec["source"], self._spec["filename"]
-        if self._spec["model"] == "cute" and self._spec["role"] != "baseline":
+        if self._spec["model"] == "cute" and self._spec["role"] != names.BASELINE:
             from .cute import aot as cute_aot
 
             cute_aot.prepare(self._spec["arch"], os.path.join(os.getcwd(), "cache"))
@@ -260,9 +275,9 @@ class _Cell:
     def _class(self) -> Any:
         if self._module is None:
             raise Failure("import", "nothing was imported")
-        return modules.find_class(self._module, baseline=self._spec["role"] == "baseline")
+        return modules.find_class(self._module, baseline=self._spec["role"] == names.BASELINE)
 
-    def _construct(self, variant: _Variant) -> tuple[str, int, int, int]:
+    def _construct(self, variant: _Variant) -> wire.Constructed:
         model = self._new_model(variant)
         if not variant.training:  # else as constructed: a part that the constructor froze stays frozen
             model.eval()
@@ -271,21 +286,25 @@ class _Cell:
         writes = Writes(model, variant.spec, weights)
         self._check_signature(model, variant)
         prepare_ns = 0
-        if self._spec["role"] == "candidate" and self._spec["prepare"] and callable(getattr(model, "prepare", None)):
+        if (
+            self._spec["role"] == names.CANDIDATE
+            and self._spec["prepare"]
+            and callable(getattr(model, "prepare", None))
+        ):
             self.stage = "prepare"
             start = _clock()
             with of_calls(variant.autograd):
                 model.prepare()
             prepare_ns = _clock() - start
         writes.settle(weights)
-        if self._spec["role"] == "baseline":
+        if self._spec["role"] == names.BASELINE:
             dtypes = [f.torch_dtype for f in variant.expected.output_fields]
             way, mul = self._spec["baseline"], self._spec["mul"]
             model = baselines.in_its_way(model, way, variant.arguments(), mul, dtypes)
         self._model, self._current, self._writes = model, variant, writes
         gc.collect()
         gc.disable()
-        return "ok", prepare_ns, len(unplaced), 0
+        return wire.Constructed(prepare_ns, len(unplaced))
 
     def _new_model(self, variant: _Variant) -> Any:
         """On a GPU weights are made there: filling them on the CPU would take longer than all else."""
@@ -308,9 +327,9 @@ class _Cell:
         except TypeError as error:
             raise Failure("signature", f"forward{signature} does not take the problem's inputs: {error}") from None
 
-    def _ready(self, argument: int) -> None:
+    def _ready(self, count: int, is_null: bool) -> None:
         """What belongs to no time: old results go, and arguments for the next row are made."""
-        count, self._is_null = argument & (wire.NULL_ROW - 1), bool(argument & wire.NULL_ROW)
+        self._is_null = is_null
         self._warm_heap(count)
         self._before = self._results if self._spec["keeps"] else []
         # Outside of inference mode: torch.compile would take other tensors for other inputs and compile again.
@@ -360,8 +379,8 @@ class _Cell:
         self._results = results
         return told
 
-    def _claim(self) -> int:
-        """Says where the results of the last calls lie; how many pieces of memory are handed over for it."""
+    def _claim(self) -> None:
+        """Says where the results of the last calls lie, with the pieces of memory that are handed over for it."""
         expected, reach = self._current.expected, self._slots.input_range
         rows = [self._tensors_of(result, expected, reach) for result in self._results]
         self._results = rows  # numbers have become tensors, which must stay
@@ -375,7 +394,6 @@ class _Cell:
         if len(told) > wire.DETAIL_BYTES - wire.CLAIMS_AT:
             raise Failure("structure", "forward returns more tensors than can be told")
         self._detail[wire.CLAIMS_AT : wire.CLAIMS_AT + len(told)] = told
-        return len(fresh)
 
     def _tensors_of(self, result: Any, expected: Expected, reach: tuple[int, int]) -> list[torch.Tensor]:
         if not self._writes.names:
@@ -396,20 +414,18 @@ class _Cell:
             nanoseconds: int = self._slots.time_as_graph(lambda: self._model(*arguments), replays)
         return nanoseconds
 
-    def _repeat(self, calls: int) -> int:
+    def _repeat(self, calls: int) -> None:
         """Calls whose outputs nobody wants, for a profiler that looks on: handing them over would be in its way."""
         model = self._model
         self._writes.restore()
         with of_calls(self._current.autograd):
-            start = _clock()
             for _ in range(calls):
                 model(*self._current.arguments())
             self._slots.wait()
-            return _clock() - start
 
-    def _audited_call(self) -> tuple[str, int, int, int]:
+    def _audited_call(self) -> wire.Audited:
         """One call under a dispatch mode that sees framework operators, also those called from C++."""
-        self._ready(1)
+        self._ready(1, is_null=False)
         results: list[Any] = []
         with of_calls(self._current.autograd), audit.OperatorClock(self._slots.wait) as operators:
             start = _clock()
@@ -420,35 +436,28 @@ class _Cell:
         if audit.failed_launches():
             raise Failure("fake_kernel", "a kernel's launcher failed, and forward went on without it")
         self.write_detail("\n".join(operators.names()))
-        return "ok", total, self._audit.launches(), operators.nanoseconds
+        return wire.Audited(total, self._audit.launches(), operators.nanoseconds)
 
-    def _profile(self, calls: int) -> tuple[str, int, int, int]:
+    def _profile(self, calls: int) -> None:
         """Of the reference: where its time goes, operator by operator, and what it computes and moves."""
         from . import operators
 
-        told = operators.report(self._model, self._current.arguments, calls, self._current.autograd)
-        return "ok", 0, self.write_detail(told), 0
+        self.write_detail(operators.report(self._model, self._current.arguments, calls, self._current.autograd))
 
-    def _kernels(self, calls: int) -> tuple[str, int, int, int]:
+    def _kernels(self, calls: int) -> None:
         """Of whatever is constructed: the kernels on the GPU that its calls launch."""
         from . import operators
 
-        return "ok", 0, self.write_detail(operators.kernels(self._model, self._current.arguments, calls)), 0
+        self.write_detail(operators.kernels(self._model, self._current.arguments, calls))
 
-    def _ahead_of_time(self) -> tuple[str, int, int, int]:
-        if self._spec["role"] == "baseline":
-            baselines.compile_only(self._model, self._current.arguments(), self._spec["baseline"])
-            return "ok", 0, 0, 0
-        return self._compile_ahead() if self._spec["aot"] else self._keep_launches()
-
-    def _keep_launches(self) -> tuple[str, int, int, int]:
+    def _keep_launches(self) -> wire.Kept:
         """In the interpreting cell: what was launched, for the compiling one in the same scratch."""
         launches = self._audit.triton.recorded_launches()
         with open(_LAUNCHES, "w", encoding="utf-8") as file:
             json.dump(launches, file)
-        return "ok", 0, len(launches), 0
+        return wire.Kept(len(launches))
 
-    def _compile_ahead(self) -> tuple[str, int, int, int]:
+    def _compile_ahead(self) -> wire.Compiled:
         """In the compiling cell: every kernel, with the signatures that were seen or that the candidate names itself."""
         if self._module is None:
             raise Failure("import", "nothing was imported")
@@ -468,14 +477,13 @@ class _Cell:
                 raise Failure("compiler", f"kernel {report['kernel']} for {arch}: {report['error']}")
         unchecked = [f"{r['kernel']}: {r['error']}" for r in reports if not r["ok"]]
         self.write_detail("; ".join(unchecked))
-        return "ok", 0, len(reports) - len(unchecked), len(unchecked)
+        return wire.Compiled(len(reports) - len(unchecked), len(unchecked))
 
-    def write_detail(self, text: str) -> int:
+    def write_detail(self, text: str) -> None:
         data = text.encode("utf-8", "replace")[: wire.DETAIL_BYTES]
         self._detail[: len(data)] = data
         if len(data) < wire.DETAIL_BYTES:
             self._detail[len(data)] = 0
-        return len(data)
 
 
 def place_threads(cores: list[int], apart: bool) -> None:

@@ -8,9 +8,9 @@ import re
 import subprocess
 import traceback
 
+from ..shared.names import FAILURES, MISSING, Unknown, known
+
 _MAX_TEXT = 6000
-# Not the candidate's fault, if it is so: kforge asks the machine before it believes it.
-MISSING = "missing:"
 _ERROR_LINE = re.compile(r"^.*: (?:fatal |internal compiler )?error: ", re.IGNORECASE)
 _MAYBE_ERROR_LINE = re.compile(r"^.*\b(?:error|fatal)\b\s*:? ", re.IGNORECASE)
 # Behind a bar (gcc, clang), or indented (nvcc, NVRTC).
@@ -25,6 +25,8 @@ class Failure(Exception):
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
+        if not kind.startswith(MISSING):
+            known(kind, FAILURES, "failure of a cell")
         self.kind = kind
         self.text = text
 
@@ -59,6 +61,8 @@ def _known(error: BaseException) -> Failure | None:
     if isinstance(error, SyntaxError):
         where = f"line {error.lineno}" if error.lineno else "unknown line"
         return Failure("syntax", f"{error.msg} at {where}: {(error.text or '').strip()[:160]}")
+    if isinstance(error, Unknown):
+        return Failure("protocol", text)
     if isinstance(error, Uninterpretable):
         return Failure("exception", text)
     if name == "FlagError":

@@ -20,9 +20,6 @@ from typing import Any
 from ..shared import wire
 from . import tools
 
-REPORT = 0
-DISASSEMBLE = 1
-
 _MOST_FILES = 4
 _MOST_SOURCE = 512 * 1024
 _MOST_LIBRARY = 64 * 1024 * 1024
@@ -37,33 +34,35 @@ _REPORT_FLAGS = {
 
 
 def main(spec: dict[str, Any], fds: list[int]) -> None:
-    """Serves requests until kforge closes the channel; each answer is JSON in the output region, its length in `a`."""
+    """Serves requests until kforge closes the channel; each answer is JSON in the output region, with its length."""
     channel = socket.socket(fileno=fds[0])
     region = mmap.mmap(fds[2], spec["output_bytes"])
     tool = tools.Tool(spec, fds)
-    channel.send(wire.reply(0, "ready"))
+    channel.send(wire.hello())
     while (request := wire.read_request(channel)) is not None:
         try:
-            answer = perform(request.argument, os.environ["KFORGE_BUILD_DIR"], tool)
+            answer = perform(request.look, os.environ["KFORGE_BUILD_DIR"], tool)
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         data = json.dumps(answer).encode()
         if len(data) > len(region):
             data = json.dumps({"error": "what was built is too large to look at"}).encode()
         region[: len(data)] = data
-        channel.send(wire.reply(request.nonce, "ok", 0, len(data)))
+        channel.send(wire.answered(request, wire.Inspected(len(data))))
 
 
-def perform(what: int, folder: str, tool: tools.Tool) -> dict[str, Any]:
-    if what == REPORT:
-        return {"builds": reports(folder)}
-    if what == tools.START:
-        return tool.start()
-    if what == tools.COLLECT:
-        return tool.collect()
-    if what in (tools.RESOURCES, tools.SASS):
-        return tools.code(folder, os.environ["TRITON_CACHE_DIR"], sass=what == tools.SASS)
-    return disassembly(folder)
+def perform(look: wire.Look, folder: str, tool: tools.Tool) -> dict[str, Any]:
+    match look:
+        case wire.Look.REPORT:
+            return {"builds": reports(folder)}
+        case wire.Look.DISASSEMBLE:
+            return disassembly(folder)
+        case wire.Look.START:
+            return tool.start()
+        case wire.Look.COLLECT:
+            return tool.collect()
+        case wire.Look.RESOURCES | wire.Look.SASS:
+            return tools.code(folder, os.environ["TRITON_CACHE_DIR"], sass=look == wire.Look.SASS)
 
 
 def reports(folder: str) -> list[dict[str, Any]]:

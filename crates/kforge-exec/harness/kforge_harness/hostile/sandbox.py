@@ -1,9 +1,9 @@
 """The walls around builder and cell.
 
-Two steps. `enter` is done once per candidate by the process that becomes its supervisor: namespaces, a read-only
-view of the machine, a private scratch. `confine` is done by each child before it loads hostile code: limits,
-file rules, system-call rules. What could not be enforced is collected by name: the level in a result is what was
-really done, never what was asked for.
+Two steps. The process that becomes a candidate's supervisor takes the first, once: `unshare_namespaces` and `furnish`
+make namespaces with a read-only view of the machine and a private scratch, and `survey` finds out which rules can be
+enforced here. `confine` is done by each child before it loads hostile code: limits, file rules, system-call rules. What
+could not be enforced is collected by name: the level in a result is what was really done, never what was asked for.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import time
 from collections.abc import Set
 from typing import Any
 
-from ..shared import linux, wire
+from ..shared import linux, names, wire
 from . import sandbox, standstill
 
 _TICK_S = 0.25
@@ -26,6 +26,7 @@ _STOP_AGAIN_S = 0.05
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
     """Called in a fresh fork of the zygote with one file descriptor: the channel to kforge."""
+    names.held(message["policy"], names.POLICY, "a policy")
     policy = sandbox.Policy.parse(message["policy"])
     enforced = sandbox.Enforced()
     os.setsid()
@@ -101,21 +102,26 @@ class _Supervisor:
         received = wire.receive_json(self._channel)
         if received is None:
             return False
-        message, fds = received
-        if message["do"] == "spawn":
+        self._obey(*received)
+        return True
+
+    def _obey(self, message: dict[str, Any], fds: list[int]) -> None:
+        """An unknown order ends the sandbox, with what is wrong with it in kforge's log."""
+        order = names.chosen(message, "do", names.ORDERS, "order")
+        if order == "spawn":
+            names.chosen(message["spec"], "role", names.ROLES, "role")
             self._spawn(message, fds)
-        elif message["do"] == "freeze":
+        elif order == "freeze":
             wire.send_json(self._channel, {"frozen": self._freeze()})
-        elif message["do"] == "thaw":
+        elif order == "thaw":
             self._signal_all(signal.SIGCONT)
-        elif message["do"] == "count":
+        elif order == "count":
             wire.send_json(self._channel, {"count": len(self._pids())})
-        elif message["do"] == "clear":
+        elif order == "clear":
             kept = {pid for pid, number in self._children.items() if number in message["keep"]}
             self._kill_everything(kept)
             self._reap(block=not kept)
             wire.send_json(self._channel, {"cleared": True})
-        return True
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
         if message["spec"].get("tools") and self._enforced.namespaces:
@@ -159,7 +165,7 @@ class _Supervisor:
         tempfile.tempdir = None  # found out at import, in the zygote; to be found out anew from TMPDIR
         os.chdir(scratch)
         sandbox.confine(self._policy, self._enforced, tools=bool(message["spec"].get("tools")))
-        if message["spec"]["role"] == "inspector":
+        if message["spec"]["role"] == names.INSPECTOR:
             from . import inspector
 
             inspector.main(message["spec"], fds[:-1])
@@ -227,15 +233,15 @@ class _Supervisor:
 
     def _watch(self) -> None:
         pids = self._pids()
-        reason = None
+        limit = None
         if len(pids) > self._policy.process_limit:
-            reason = "process_limit"
+            limit = names.PROCESS_LIMIT
         elif self._memory_of(pids) > self._policy.memory_bytes:
-            reason = "out_of_memory"
+            limit = names.OUT_OF_MEMORY
         elif not self._enforced.namespaces and _folder_bytes(self._policy.scratch) > self._policy.scratch_bytes:
-            reason = "disk_limit"
-        if reason:
-            wire.send_json(self._channel, {"limit": reason})
+            limit = names.DISK_LIMIT
+        if limit:
+            wire.send_json(self._channel, {"limit": limit})
             self._kill_everything()
 
     def _memory_of(self, pids: list[int]) -> int:

@@ -19,11 +19,6 @@ import sys
 import time
 from typing import Any
 
-START = 2
-COLLECT = 3
-RESOURCES = 4
-SASS = 5
-
 _MOST_LOG = 8 * 1024 * 1024
 _MOST_OUTPUT = 16 * 1024
 _MOST_LIBRARIES = 4

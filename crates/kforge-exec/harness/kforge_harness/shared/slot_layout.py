@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from .wire import GATE_BYTES, SLOT_ALIGN
+
 OPEN = 1
 INPUT_SLOT = 1 << 32  # in the place of a segment's number: a result lies among the inputs
-_GATE_BYTES = 256
-_ALIGN = 512  # what torch's own allocator gives
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Plan:
 
     @property
     def input_size(self) -> int:
-        return self.count * _stride(self.input_bytes) + _GATE_BYTES
+        return self.count * _stride(self.input_bytes) + GATE_BYTES
 
     def inputs(self, slot: Any) -> list[Any]:
         """The places of a slot that is a tensor of bytes, or memory of this machine."""
@@ -35,9 +35,9 @@ class Plan:
         return [slot[place * stride : place * stride + self.input_bytes] for place in range(self.count)]
 
     def gate(self, slot: torch.Tensor) -> torch.Tensor:
-        start = self.input_size - _GATE_BYTES
+        start = self.input_size - GATE_BYTES
         return slot[start : start + 4].view(torch.int32)
 
 
 def _stride(nbytes: int) -> int:
-    return -(-nbytes // _ALIGN) * _ALIGN
+    return -(-nbytes // SLOT_ALIGN) * SLOT_ALIGN

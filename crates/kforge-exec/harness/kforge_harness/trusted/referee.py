@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..shared import device_context, layout, wire
+from ..shared import device_context, layout, names, wire
 from . import intake, workers
 from .compare import compare
 from .cuda import referee as cuda_referee
@@ -33,6 +33,7 @@ from .store import Store
 from .truth import Band
 
 _DYING_S = 1.0  # until a cell that was ended has given its memory back
+_REQUESTS = {**names.REQUESTS, **names.DEVICE_REQUESTS}
 _FORM = 18  # of what is kept in a store, and of how its bands were found
 
 
@@ -47,7 +48,8 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
         request, attached = received
         passed: list[int] = []
         try:
-            if request["do"] == "load":
+            word = names.chosen(request, "do", _REQUESTS, "request of the referee's")
+            if word == "load":
                 device_context.settle(message["place"])  # here, since a full device is an answer too
                 referee = _Referee(Problem(request["path"]))
                 answer: dict[str, Any] = {"contract": _jsonable(referee.problem.contract)}
@@ -105,7 +107,9 @@ class _Referee:
             raise TooLarge(cuda_referee.too_large(self.reference, error)) from None
 
     def _perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
-        if self.desk is not None and request["do"] in cuda_referee.WORDS:
+        if request["do"] in names.DEVICE_REQUESTS:
+            if self.desk is None:
+                raise names.Unknown(f"{request['do']!r} is for a problem that was opened on a device")
             return self.desk.perform(request, fds)
         answer = self._of_the_problem(request, fds)
         # Nobody waits for these to the microsecond.
@@ -114,34 +118,39 @@ class _Referee:
         return answer, []
 
     def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        if request["do"] == "look":
-            seen = cuda_referee.look(self.problem, request["contract"].get("shapes", []))
-            self._needed = seen["needed_bytes"]
-            return seen
-        if request["do"] == "open":
-            return self._open(request)
+        match request["do"]:
+            case "look":
+                seen = cuda_referee.look(self.problem, request["contract"].get("shapes", []))
+                self._needed = seen["needed_bytes"]
+                return seen
+            case "open":
+                return self._open(request)
+            case "set":
+                return self._set(request)
+            case "compare":
+                return self._compare(request)
+            case "compare_row":
+                return self._compare_row(request)
+            case "attach":
+                self._attach(request, fds, self._opened())
+            case "draw":
+                self._draw(request)
+            case word:
+                raise names.Unknown(f"{word!r} is nothing that a referee with a problem does")
+        return {"done": True}
+
+    def _set(self, request: dict[str, Any]) -> dict[str, Any]:
         reference = self._opened()
-        if request["do"] == "attach":
-            self._attach(request, fds, reference)
-            return {"attached": True}
-        if request["do"] == "draw":
-            self._draw(request)
-            return {"drawn": True}
-        if request["do"] == "compare_row":
-            return self._compare_row(request)
-        if request["do"] == "set":
-            with self.store.locked():
-                made = reference.ensure(request["variant"], request["distribution"], request["number"])
-                if made.fresh:
-                    self._save()
-            store = reference.store_of(made)
-            file = store.path(f"{made.name}.in") if isinstance(store, Store) else ""
-            held = reference.held_bytes(made)
-            facts = {"precision": reference.precision(), "unmoved": reference.unmoved or bool(reference.faint)}
-            return {"id": made.name, "file": file, "held": held, **facts}
-        if request["do"] == "compare":
-            return self._compare(request)
-        raise ProblemError(f"unknown request {request['do']}")
+        distribution = names.known(request["distribution"], names.DISTRIBUTIONS, "distribution")
+        with self.store.locked():
+            made = reference.ensure(request["variant"], distribution, request["number"])
+            if made.fresh:
+                self._save()
+        store = reference.store_of(made)
+        file = store.path(f"{made.name}.in") if isinstance(store, Store) else ""
+        held = reference.held_bytes(made)
+        facts = {"precision": reference.precision(), "unmoved": reference.unmoved or bool(reference.faint)}
+        return {"id": made.name, "file": file, "held": held, **facts}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
         """With the contract that kforge has checked and merged from the problem's own words and the user's flags."""
@@ -226,7 +235,8 @@ class _Referee:
         """Inputs that nobody has seen, where the next row finds them."""
         if self.desk is not None:
             self.desk.forget_fresh()
-        drawn = self._fresh().draw(request["distribution"], request["truths"])
+        distribution = names.known(request["distribution"], names.DISTRIBUTIONS, "distribution")
+        drawn = self._fresh().draw(distribution, request["truths"])
         fields = self._opened().variants[0].input_fields
         if self.desk is not None:
             self.desk.lay_out(fields, drawn)

@@ -12,11 +12,12 @@ use super::{
     Baselines, COMPILE_LIMIT,
 };
 use crate::{
-    cell::{Cell, Op},
+    cell::Cell,
     error::Result,
     failure::{Failure, OnFailure, Tried},
     memory::Sealed,
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::{Kind, Verdict};
 use std::{
@@ -94,9 +95,8 @@ impl Baselines {
         let cell = Cell::spawn(&mut sandbox, &spec, &env, slots, &fds)?;
         let mut arm = Arm::new(sandbox, cell, Side::Baseline, &bench.opened)?;
         let limit = bench.options.baselines.limit(name);
-        for op in [Op::Import, Op::Construct(0)] {
-            arm.ask(op, limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
-        }
+        arm.ask(op::Import, limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
+        arm.ask(op::Construct(0), limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
         Ok(Made { arm, seconds: 0.0, ran: false })
     }
 
@@ -111,7 +111,7 @@ impl Baselines {
         let Made { mut arm, .. } = made;
         let limit = bench.options.baselines.limit(name);
         let begun = Instant::now();
-        arm.ask(Op::AheadOfTime, limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
+        arm.ask(op::CompileOnly, limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
         Ok(Made { arm, seconds: begun.elapsed().as_secs_f64(), ran: false })
     }
 
@@ -149,7 +149,7 @@ impl Baselines {
             let _ = bench.call(&mut arm, &set, How::untimed(limit)).or_reason()?;
         }
         // As beside a candidate: two threads on one core would make the choice of the fastest a matter of luck.
-        arm.ask(Op::Pin(true), limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
+        arm.ask(op::Pin(true), limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
         Ok(Made { arm, seconds, ran: true })
     }
 }

@@ -18,11 +18,11 @@ use super::{
     tool::{self, Part, Program},
 };
 use crate::{
-    cell::Op,
     error::Result,
     failure::{OnFailure, Tried},
     judge::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special},
     sandbox::Sandbox,
+    wire::op,
 };
 use kforge_types::{Precision, Profile, Roofline};
 use std::{collections::BTreeMap, time::Instant};
@@ -241,7 +241,7 @@ impl Session {
 
 /// By torch's profiler, in the candidate's own process.
 fn kernels_of(arm: &mut Arm) -> Result<Seen> {
-    Ok(match arm.ask(Op::Kernels(KERNEL_CALLS), REFERENCE_LIMIT).or_reason()? {
+    Ok(match arm.ask(op::Kernels(KERNEL_CALLS), REFERENCE_LIMIT).or_reason()? {
         Ok(_) => serde_json::from_str(&arm.cell.whole_detail()).unwrap_or_else(|error| Seen {
             error: Some(format!("its answer cannot be read: {error}")),
             ..Seen::default()

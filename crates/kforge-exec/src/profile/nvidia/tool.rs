@@ -2,13 +2,14 @@
 
 use super::super::ladder::quoted;
 use crate::{
-    cell::{Cell, Op},
+    cell::Cell,
     failure::{Failure, OnFailure, Tried},
     memory::Sealed,
     process::{find_program, run_bounded},
     referee::{InputSet, Referee},
     sandbox::Sandbox,
     slots::Slots,
+    wire::op::{self, Look},
 };
 use kforge_types::SandboxLevel;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -21,10 +22,6 @@ use std::{
     time::Duration,
 };
 
-const START: u64 = 2;
-const COLLECT: u64 = 3;
-const RESOURCES: u64 = 4;
-const SASS: u64 = 5;
 const ANSWER_BYTES: usize = 32 << 20;
 const START_LIMIT: Duration = Duration::from_mins(1);
 const CODE_LIMIT: Duration = Duration::from_mins(3);
@@ -186,7 +183,7 @@ impl Running {
         let mut slots = Slots::plain((solo.input_bytes, ANSWER_BYTES))?;
         slots.lay_copy(referee, solo.inputs)?;
         let mut cell = Cell::spawn(sandbox, &spec, &solo.environment, slots, &[solo.weights.fd()])?;
-        match ask::<Started>(&mut cell, sandbox, START, START_LIMIT)?.error {
+        match ask::<Started>(&mut cell, sandbox, Look::Start, START_LIMIT)?.error {
             Some(reason) => Err(Failure::Denied(reason)),
             None => Ok(Self { cell, limit: how.limit }),
         }
@@ -194,7 +191,7 @@ impl Running {
 
     /// Lets the candidate run, and waits for the end.
     pub(super) fn collect(mut self, sandbox: &mut Sandbox) -> Tried<Ended> {
-        let ended: Ended = ask(&mut self.cell, sandbox, COLLECT, self.limit + START_LIMIT)?;
+        let ended: Ended = ask(&mut self.cell, sandbox, Look::Collect, self.limit + START_LIMIT)?;
         match ended.error {
             Some(reason) => Err(Failure::Denied(reason)),
             None => Ok(ended),
@@ -215,19 +212,18 @@ pub(super) enum Part {
 pub(super) fn code(sandbox: &mut Sandbox, environment: &BTreeMap<String, String>, part: Part) -> Tried<Code> {
     let spec = json!({"role": "inspector", "output_bytes": ANSWER_BYTES});
     let mut cell = Cell::spawn(sandbox, &spec, environment, Slots::plain((4096, ANSWER_BYTES))?, &[])?;
-    let what = if part == Part::Sass { SASS } else { RESOURCES };
-    let found: Code = ask(&mut cell, sandbox, what, CODE_LIMIT)?;
+    let look = if part == Part::Sass { Look::Sass } else { Look::Resources };
+    let found: Code = ask(&mut cell, sandbox, look, CODE_LIMIT)?;
     match found.error {
         Some(reason) => Err(Failure::Denied(reason)),
         None => Ok(found),
     }
 }
 
-fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, what: u64, limit: Duration) -> Tried<T> {
-    let answer = cell.ask(sandbox, Op::Inspect(what), limit).because("the tool's process failed")?;
-    let length = (answer.a as usize).min(ANSWER_BYTES);
-    let bytes = cell.slots.output()?[..length].to_vec();
-    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("the tool's answer cannot be read: {error}"))?)
+fn ask<T: DeserializeOwned>(cell: &mut Cell, sandbox: &mut Sandbox, look: Look, limit: Duration) -> Tried<T> {
+    let answer = cell.ask(sandbox, op::Inspect(look), limit).because("the tool's process failed")?;
+    let said = cell.slots.said(answer.length)?;
+    Ok(serde_json::from_slice(&said).map_err(|error| format!("the tool's answer cannot be read: {error}"))?)
 }
 
 /// Of what a tool printed the line that says why it failed: the first one that sounds like it, else the first of all.

@@ -30,25 +30,6 @@ _MOST_PLACES = 64
 _GIB = 1 << 30
 _CONTEXTS = 2 * _GIB  # the driver's own, in each process
 
-WORDS = frozenset(
-    {
-        "lane",
-        "lay",
-        "shut",
-        "reveal",
-        "export",
-        "take",
-        "stamp",
-        "hold",
-        "held",
-        "left",
-        "unchanged",
-        "wipe",
-        "alive",
-        "device",
-    }
-)
-
 
 def device_store(tight: bool) -> DeviceStore:
     return DeviceStore(0 if tight else int(_DEVICE_STORE_SHARE * torch.cuda.get_device_properties(0).total_memory))

@@ -77,8 +77,8 @@ open(sys.argv[1], "w").write(f"loopback {tried(loopback)} outside {tried(outside
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
         let slots = Slots::plain((4096, ANSWER_BYTES)).unwrap();
         let mut cell = Cell::spawn(&mut sandbox, &spec, &environment, slots, &[]).unwrap();
-        ask::<Started>(&mut cell, &mut sandbox, START, START_LIMIT).unwrap();
-        let ended = ask::<Ended>(&mut cell, &mut sandbox, COLLECT, START_LIMIT).unwrap();
+        ask::<Started>(&mut cell, &mut sandbox, Look::Start, START_LIMIT).unwrap();
+        let ended = ask::<Ended>(&mut cell, &mut sandbox, Look::Collect, START_LIMIT).unwrap();
         assert_eq!(ended.code, 0, "{}", ended.output);
         ended.log
     };
