@@ -12,7 +12,8 @@ import torch
 
 from kforge_harness.shared import device_context, layout
 from kforge_harness.shared.slot_layout import INPUT_SLOT
-from kforge_harness.trusted.cuda.results import Results, Unreadable
+from kforge_harness.trusted.cuda.results import Results
+from kforge_harness.trusted.torch_device.results import Unreadable
 
 PIECE = 4096
 CELL = 5
