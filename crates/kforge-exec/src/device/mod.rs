@@ -7,6 +7,8 @@ mod cpu;
 pub(crate) mod cuda;
 pub(crate) mod device_lock;
 mod generic;
+#[cfg(test)]
+mod made_up;
 pub(crate) mod memory_reservation;
 pub(crate) mod place;
 mod referee_slots;
@@ -227,6 +229,8 @@ pub(crate) fn of(place: &Place, threads: usize) -> Result<Box<dyn Device>> {
         Place::Cpu | Place::Interpreter | Place::Compiler => Box::new(cpu::Cpu::new(threads)),
         Place::Gpu { name } if through_the_host() => Box::new(generic::TorchDevice::new("cuda", name, ASKED_FOR)),
         Place::Gpu { name } => Box::new(cuda::Cuda::new(name)),
+        #[cfg(test)]
+        Place::Device { kind, .. } if kind == made_up::KIND => Box::new(made_up::MadeUp::new()),
         Place::Device { kind, name } => match kind.strip_prefix("torch_device:") {
             Some(backend) => Box::new(generic::TorchDevice::new(backend, name, NOT_SHARED)),
             None => return Err(ExecError::Problem(format!("there is no kind of device called {kind}"))),
