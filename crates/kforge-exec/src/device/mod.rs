@@ -304,3 +304,29 @@ impl Waiting<'_> {
         Ok((loaded, Some(self.lock()?)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(kind: &str) -> Place {
+        Place::Device { kind: kind.to_owned(), name: "here".to_owned() }
+    }
+
+    #[test]
+    fn a_device_is_found_by_the_name_of_its_kind() {
+        for (place, lock, harness) in [
+            (Place::Cpu, "cpu", "cpu"),
+            (Place::Interpreter, "cpu", "cpu"),
+            (Place::Gpu { name: "GPU-1".to_owned() }, "GPU-1", "cuda"),
+            (named("torch_device:xpu"), "here", "torch_device:xpu"),
+        ] {
+            let device = of(&place, 1).unwrap();
+            assert_eq!((device.lock_name(), place.for_harness().as_str()), (lock, harness));
+            // Whoever reserves memory does so under the name that is locked.
+            assert!(device.reserved_as().is_none_or(|name| name == lock));
+        }
+        let unknown = of(&named("abacus"), 1).err().unwrap().to_string();
+        assert!(unknown.contains("abacus"), "{unknown}");
+    }
+}

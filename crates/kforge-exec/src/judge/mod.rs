@@ -200,9 +200,7 @@ impl Session {
         let judged = match self.bench.options.place {
             Place::Interpreter => self.judge_interpreted(source, &mut outcome, observer),
             Place::Compiler => self.judge_compiled(source, &mut outcome, observer),
-            Place::Cpu | Place::Gpu { .. } | Place::Device { .. } => {
-                self.judge_measured(source, &mut outcome, observer)
-            }
+            _ => self.judge_measured(source, &mut outcome, observer),
         };
         outcome.record(judged)?;
         if matches!(outcome.verdict.kind, Some(Kind::Timeout | Kind::Crash | Kind::Launch | Kind::Exit)) {

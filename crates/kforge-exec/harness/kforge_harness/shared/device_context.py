@@ -10,7 +10,6 @@ import gc
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -96,20 +95,3 @@ def brought_here(model: nn.Module) -> nn.Module:
                 if isinstance(value, torch.Tensor) and value.device != device():
                     setattr(child, name, value.to(device()))
     return model
-
-
-class _Raw:
-    """What torch needs to see device memory that it has not allocated."""
-
-    def __init__(self, address: int, nbytes: int) -> None:
-        self.__cuda_array_interface__: dict[str, Any] = {
-            "data": (address, False),
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "version": 2,
-        }
-
-
-def device_bytes(address: int, nbytes: int) -> torch.Tensor:
-    """Device memory at `address` as a flat tensor of bytes."""
-    return torch.as_tensor(_Raw(address, nbytes), device=device())

@@ -35,7 +35,11 @@ class TorchSlots:
             results.append(copied(result, _always) if clone else result)
         launching = _clock() - start
         self.wait()
-        return _clock() - start, launching
+        took = _clock() - start
+        # The referee sees no memory of the device: whether an input was written to, it sees here.
+        for here, there in zip(self.inputs[: len(arguments)], self._host_inputs, strict=False):
+            there.copy_(here)
+        return took, launching
 
     def locate(self, address: int) -> tuple[int, int]:
         low, high = self.input_range

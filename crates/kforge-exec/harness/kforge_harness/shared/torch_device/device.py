@@ -41,6 +41,7 @@ class TorchDevice:
 
     def allow_precision(self, tf32_or_less: bool) -> None:
         torch.set_float32_matmul_precision("high" if tf32_or_less else "highest")
+        torch.backends.cudnn.allow_tf32 = tf32_or_less  # MIOpen's too
 
     # For those who build on this, on either side.
 

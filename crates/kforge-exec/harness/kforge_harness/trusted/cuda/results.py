@@ -14,6 +14,7 @@ import torch
 
 from ...shared import device_context, layout
 from ...shared.cuda import driver as cuda_driver
+from ...shared.cuda import memory as device_memory
 from ...shared.slot_layout import INPUT_SLOT
 from ..torch_device.results import Unreadable, view
 
@@ -44,7 +45,7 @@ class Results:
                 if not 0 < size < 1 << 48:
                     raise Unreadable("a piece of memory has no size")
                 address = self._driver.map(file, size)
-                self._segments.append((address, size, device_context.device_bytes(address, size)))
+                self._segments.append((address, size, device_memory.device_bytes(address, size)))
         finally:
             for file in files:
                 os.close(file)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from ...shared import device_context
 from ...shared.cuda import driver as cuda_driver
+from ...shared.cuda import memory
 from ..torch_device.slot_pool import SharedSlot
 
 
@@ -17,4 +17,4 @@ def device_slot(driver: cuda_driver.Driver, nbytes: int) -> SharedSlot:
     except cuda_driver.DriverError:
         os.close(file)  # which would keep the memory
         raise
-    return SharedSlot(file, device_context.device_bytes(address, nbytes), partial(driver.unmap, address, size))
+    return SharedSlot(file, memory.device_bytes(address, nbytes), partial(driver.unmap, address, size))
