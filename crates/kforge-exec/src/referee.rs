@@ -3,12 +3,10 @@
 use crate::{
     channel::{Channel, soon},
     claims::Claim,
+    device::{Device, Place},
     error::{ExecError, Result},
     failure::Tried,
-    judge::{
-        arm::{Given, Side},
-        place::Place,
-    },
+    judge::arm::{Given, Side},
     memory::{Sealed, Shared, StoredFile},
     slots::Slots,
     wire::{
@@ -163,6 +161,7 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) threads: usize,
     pub(crate) limit_s: u64,
     pub(crate) place: &'a Place,
+    pub(crate) device: &'a dyn Device,
 }
 
 pub(crate) struct Referee {
@@ -241,8 +240,8 @@ impl Referee {
         let opened: Opened = ask(&mut channel, &message, &[], request.limit_s, "examining the problem")?;
         names::all_known(&opened.distributions, &opened.ways)?;
         let (mut output, mut stage) = (None, None);
-        let places = opened.places_here();
-        if !request.place.is_gpu() {
+        let places = request.device.places_here(&opened).unwrap_or_default();
+        if places > 0 {
             let private = Shared::new("kforge-private", 2 * places * opened.output_bytes)?;
             let staged = Shared::new("kforge-stage", places * opened.input_stride())?;
             let attach = Ask::Attach { places, input_stride: opened.input_stride() };

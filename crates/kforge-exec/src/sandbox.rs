@@ -28,13 +28,13 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) scratch_bytes: u64,
     pub(crate) processes: u32,
-    /// Whether the devices of NVIDIA's driver may be used.
-    pub(crate) gpu: bool,
+    /// The device whose driver's files may be used, by the name of its package in the harness; `cpu` needs none.
+    pub(crate) device: String,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 6 << 30, scratch_bytes: 1 << 30, processes: 64, gpu: false }
+        Self { memory_bytes: 6 << 30, scratch_bytes: 1 << 30, processes: 64, device: "cpu".to_owned() }
     }
 }
 
@@ -118,7 +118,7 @@ impl Sandbox {
             seccomp: programs(seccomp::For::Cells),
             tool_seccomp: programs(seccomp::For::Tools),
             namespaces,
-            gpu: limits.gpu,
+            device: &limits.device,
         };
         let (mut channel, pid) = zygote.fork(&Fork::Supervisor { policy })?;
         let entered: Entered = channel

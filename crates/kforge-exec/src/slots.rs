@@ -13,18 +13,10 @@ use std::{
     rc::Rc,
 };
 
-/// Inputs of a row, or its results, take no more than this on a CPU.
-const ROW_BYTES: usize = 24 << 20;
-const MOST_PLACES: usize = 32;
 /// Larger results are not kept until the next ones were taken.
 const KEPT_BYTES: usize = 1 << 30;
 
 impl Opened {
-    /// How many calls can be made in a row on a CPU.
-    pub(crate) fn places_here(&self) -> usize {
-        (ROW_BYTES / self.input_bytes.max(self.output_bytes).max(1)).clamp(1, MOST_PLACES)
-    }
-
     /// Whether there is room for results until the next ones were taken.
     pub(crate) fn keeps_results(&self) -> bool {
         self.output_bytes <= KEPT_BYTES
@@ -46,8 +38,7 @@ pub(crate) enum Slots {
 
 impl Slots {
     /// With every page in place: when memory is taken decides how it lies, and that shows in the time.
-    pub(crate) fn touched(opened: &Opened) -> Result<Self> {
-        let places = opened.places_here();
+    pub(crate) fn touched(opened: &Opened, places: usize) -> Result<Self> {
         let stride = opened.input_stride();
         let output = if can_look_inside() { 0 } else { places * opened.output_bytes };
         let mut slots = Self::Host {

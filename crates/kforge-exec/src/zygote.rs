@@ -132,7 +132,7 @@ impl Zygote {
             std::env::var("PYTHONPATH").unwrap_or_default().split(':').map(str::to_owned).collect();
         let cwd = std::env::current_dir().map_err(ExecError::io("the working folder is gone"))?;
         let place = place.for_harness();
-        self.fork(&Fork::Referee { env: &env, python_path: &python_path, cwd: &cwd, threads, place })
+        self.fork(&Fork::Referee { env: &env, python_path: &python_path, cwd: &cwd, threads, place: &place })
             .map(|(channel, _)| channel)
     }
 

@@ -46,7 +46,7 @@ def _serve(channel: socket.socket) -> None:
         message, fds = received
         names.chosen(message, "role", names.FORKS, "fork")
         wire.send_json(channel, {"pid": _spawn(message, fds)})
-        if message.get("place") == "cuda":
+        if _compiles_triton(message.get("place", "")):
             _know_triton()  # while the referee examines the problem
 
 
@@ -97,6 +97,15 @@ def _overrides() -> list[str]:
         return told
     except Exception:
         return []  # an older torch, which has none
+
+
+def _compiles_triton(place: str) -> bool:
+    """Whether cells on this device launch kernels of Triton's, which elsewhere are interpreted or not run at all."""
+    if not place:
+        return False
+    from kforge_harness.shared import device_context
+
+    return device_context.compiles_triton(place)
 
 
 def _know_triton() -> None:

@@ -21,10 +21,17 @@ MAY_IMPORT = {
     "hostile": {"hostile", "shared"},
 }
 # A package of one device or language: who else may import it. All others do not know that there is such a thing.
-DOORS = {
-    "shared.cuda": {"shared.device_context", "trusted.cuda", "hostile.cuda"},
-    "trusted.cuda": {"trusted.referee"},
-    "hostile.cuda": {"hostile.cell"},
+DOORS: dict[str, set[str]] = {
+    "shared.cpu": {"shared.device_context"},
+    "shared.cuda": {"trusted.cuda", "hostile.cuda"},
+    "shared.torch_device": {"trusted.torch_device"},
+    # By their names: `trusted/devices.py`, `hostile/devices.py`.
+    "trusted.cpu": set(),
+    "trusted.cuda": set(),
+    "trusted.torch_device": {"trusted.cpu", "trusted.cuda"},
+    "hostile.cpu": set(),
+    "hostile.cuda": set(),
+    "hostile.torch_device": set(),
     "hostile.triton": {"hostile.audit", "hostile.cell", "hostile.cute"},
     "hostile.cute": {"hostile.audit", "hostile.cell"},
 }
@@ -157,6 +164,7 @@ def test_every_door_is_used() -> None:
         ("trusted/sets.py", "import kforge_rt", "trusted.sets:{} imports kforge_rt"),
         ("hostile/outputs.py", "from .triton import cpu", "hostile.outputs:{} imports hostile.triton.cpu, of a device"),
         ("shared/layout.py", "from .cuda import driver", "shared.layout:{} imports shared.cuda.driver, of a device"),
+        ("trusted/referee.py", "from .cuda import floor", "trusted.referee:{} imports trusted.cuda.floor, of a device"),
         ("zygote.py", f"from {NAME}.trusted import referee", "zygote:{} imports trusted.referee"),
         ("zygote.py", f"def _serve():\n    from {NAME}.hostile import cell", "zygote:{} imports hostile.cell"),
         ("__init__.py", "from . import trusted", f"{NAME}:{{}} imports trusted"),

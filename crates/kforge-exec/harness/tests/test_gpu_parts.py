@@ -392,6 +392,7 @@ def test_a_problem_for_which_the_device_is_too_small_is_told_so(
 
     monkeypatch.setattr(made.reference, "ensure", full)
     monkeypatch.setattr(referee, "_DYING_S", 0.0)
+    monkeypatch.setattr(referee.devices, "referee", lambda: cuda_referee)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 << 30, 80 << 30))
     with pytest.raises(ProblemError, match=r"3\.0 of 80\.0 GiB are free.*nvidia-smi.*OUT_OF_MEMORY"):
         made.perform({"do": "set", "variant": 0, "distribution": OWN, "number": 1}, [])

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from kforge_harness.shared import device_context, layout
+from kforge_harness.shared import layout
+from kforge_harness.shared.cuda import memory
 from kforge_harness.shared.slot_layout import INPUT_SLOT
-from kforge_harness.trusted.cuda.results import Results, Unreadable
+from kforge_harness.trusted.cuda.results import Results
+from kforge_harness.trusted.torch_device.results import Unreadable
 
 PIECE = 4096
 CELL = 5
@@ -41,7 +43,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     def device_bytes(address: int, nbytes: int) -> torch.Tensor:
         return made.mapped[address][:nbytes]
 
-    monkeypatch.setattr(device_context, "device_bytes", device_bytes)
+    monkeypatch.setattr(memory, "device_bytes", device_bytes)
     return made
 
 

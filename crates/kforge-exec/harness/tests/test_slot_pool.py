@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 import torch
 
 from kforge_harness.shared.cuda import driver as cuda_driver
 from kforge_harness.shared.slot_layout import OPEN, Plan
-from kforge_harness.trusted.cuda import slot_pool
-from kforge_harness.trusted.cuda.slot_pool import MakeSlot, SharedSlot, SlotPool, host_slot
+from kforge_harness.trusted.torch_device import slot_pool
+from kforge_harness.trusted.torch_device.results import Copies
+from kforge_harness.trusted.torch_device.slot_pool import MakeSlot, SharedSlot, SlotPool, host_slot
 
 PLAN = Plan(input_bytes=768, output_bytes=256, count=3)
-NO_DRIVER: Any = None  # nothing of a cell's own memory is mapped here
 
 
 def _new(slot: MakeSlot, copies: bool = False) -> SlotPool:
-    return SlotPool(NO_DRIVER, PLAN, slot, copies)
+    return SlotPool(PLAN, slot, Copies, copies)
 
 
 def _pool() -> tuple[SlotPool, torch.Tensor]:

@@ -3,12 +3,12 @@
 use crate::{
     cell::{Cell, Question},
     claims::{self, Claim, OutputField},
+    device::Device,
     error::Result,
-    evict::Evictor,
     failure::Tried,
     referee::{InputSet, Opened, Referee, Repeat},
     sandbox::{Frozen, Sandbox},
-    window::{Pattern, Window},
+    window::Pattern,
     wire::op::{self, Audited, Calls, Constructed, Request},
 };
 use kforge_types::{Kind, Verdict};
@@ -69,7 +69,7 @@ impl Given<'_> {
         }
     }
 
-    pub(super) fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         matches!(self, Self::Null(_))
     }
 }
@@ -82,13 +82,13 @@ pub(crate) enum Side {
 }
 
 /// A piece of a device's memory that was handed over: its size, and the file that stands for it.
-pub(super) type Segment = (u64, std::os::fd::OwnedFd);
+pub(crate) type Segment = (u64, std::os::fd::OwnedFd);
 
 /// Results that were taken, and where they lie in the cell.
-struct Left {
-    calls: Vec<Vec<Claim>>,
+pub(crate) struct Left {
+    pub(crate) calls: Vec<Vec<Claim>>,
     /// What each of them was filled with, call by call; nothing where none was.
-    patterns: Vec<Pattern>,
+    pub(crate) patterns: Vec<Pattern>,
 }
 
 /// A sandboxed cell and what is known of its results.
@@ -96,15 +96,15 @@ struct Left {
 pub(crate) struct Arm {
     pub(crate) sandbox: Sandbox,
     pub(crate) cell: Cell,
-    side: Side,
+    pub(crate) side: Side,
     /// By variant.
-    fields: Rc<Vec<Vec<OutputField>>>,
-    variant: usize,
+    pub(crate) fields: Rc<Vec<Vec<OutputField>>>,
+    pub(crate) variant: usize,
     /// Whether its results stay until the next ones were taken: large ones do not.
-    keeps: bool,
-    left: Option<Left>,
-    held: Vec<Left>,
-    pub(super) frozen: bool,
+    pub(crate) keeps: bool,
+    pub(crate) left: Option<Left>,
+    pub(crate) held: Vec<Left>,
+    pub(crate) frozen: bool,
     /// Whether its cell is the only process that may live in its sandbox.
     alone: bool,
     /// Whether results are filled with a pattern once they are taken.
@@ -125,7 +125,7 @@ pub(crate) struct How {
     pub(crate) limit: Duration,
     pub(crate) cold: bool,
     pub(crate) repeat: Repeat,
-    /// On a device: launched beforehand, so that launching costs nothing.
+    /// Where a device can do so: launched beforehand, so that launching costs nothing.
     pub(crate) queued: bool,
 }
 
@@ -150,9 +150,8 @@ impl How {
 }
 
 impl Arm {
-    pub(crate) fn new(sandbox: Sandbox, cell: Cell, side: Side, opened: &Opened) -> Result<Self> {
+    pub(crate) fn new(sandbox: Sandbox, cell: Cell, side: Side, opened: &Opened, queues: bool) -> Result<Self> {
         let fields = opened.variants.iter().map(claims::output_fields).collect::<Result<Vec<_>>>()?;
-        let queues = cell.slots.lane().is_some();
         Ok(Self {
             sandbox,
             cell,
@@ -186,21 +185,21 @@ impl Arm {
     /// One call on a set of the store, compared.
     pub(crate) fn call(
         &mut self,
+        device: &mut dyn Device,
         referee: &mut Referee,
-        evictor: &mut Evictor,
         set: &InputSet,
         how: How,
     ) -> Tried<Sample> {
-        let row = self.row(referee, evictor, Given::Stored(set), how)?;
+        let row = self.row(device, referee, Given::Stored(set), how)?;
         let compared = referee.compare(set, self.side, how.repeat)?.passed()?;
         Ok(Sample { inside_us: row.inside_us, error: compared.error, repeated: compared.repeated })
     }
 
-    /// Calls one after the other. Their results lie with the referee afterwards and have not been compared.
+    /// Calls one after the other. Their results are with the referee afterwards and have not been compared.
     pub(crate) fn row(
         &mut self,
+        device: &mut dyn Device,
         referee: &mut Referee,
-        evictor: &mut Evictor,
         given: Given<'_>,
         how: How,
     ) -> Tried<Row> {
@@ -208,60 +207,14 @@ impl Arm {
         let begun = Instant::now();
         self.ask(ready, how.limit)?;
         // Whoever is still at work then, in the kernel too, is waited for before the time is taken.
-        let looked = if self.cell.slots.lane().is_none() || how.cold { self.freeze()? } else { Duration::ZERO };
+        let looked = if device.policy().always_stops || how.cold { self.freeze()? } else { Duration::ZERO };
         let ready_us = begun.elapsed().saturating_sub(looked).as_secs_f64() * 1e6;
-        let row = match self.cell.slots.lane() {
-            None => self.row_here(referee, evictor, given, how),
-            Some(lane) if how.queued && self.queues => self.row_queued(referee, lane, given, how),
-            Some(lane) => self.row_on_idle_device(referee, lane, given, how),
-        }?;
+        let row = device.row(self, referee, given, how)?;
         Ok(Row { ready_us, ..row })
     }
 
-    /// On this machine's processors. All of the arm sleeps already, until inputs are laid, and again until its results were
-    /// read.
-    fn row_here(&mut self, referee: &mut Referee, evictor: &mut Evictor, given: Given<'_>, how: How) -> Tried<Row> {
-        self.cell.slots.lay_here(referee, given)?;
-        if how.cold {
-            evictor.evict();
-        }
-        let began = Instant::now();
-        let answer = self.ask(op::Row(given.calls() as u64), how.limit)?;
-        let said = began.elapsed();
-        let looked = self.freeze()?;
-        let settled = began.elapsed().saturating_sub(looked);
-        if !given.is_null() {
-            self.take_here(referee, given)?;
-        }
-        Ok(row_of(said, settled, answer.inside_ns, answer.launching_ns))
-    }
-
-    fn take_here(&mut self, referee: &mut Referee, given: Given<'_>) -> Tried<()> {
-        let fields = Rc::clone(&self.fields);
-        let fields = &fields[self.variant];
-        let (calls, _) = self.claimed(fields, given.calls())?;
-        let copies = self.cell.slots.copies();
-        for (place, call) in calls.iter().enumerate() {
-            let region = referee.private_output(self.side, place)?;
-            for (claim, field) in call.iter().zip(fields) {
-                let into = &mut region[field.offset..field.offset + field.nbytes];
-                match self.cell.window().filter(|_| !copies) {
-                    Some(window) => {
-                        let (missing, all) = window.missing(claim, field);
-                        self.missing = (self.missing.0 + missing, self.missing.1 + all);
-                        window.read(claim, field, into)?;
-                    }
-                    None => into.copy_from_slice(self.cell.slots.copied(place, field)?),
-                }
-            }
-        }
-        self.look_back(&calls, fields)?;
-        self.fill(&calls, fields)?;
-        if self.cell.slots.unchanged(referee, given)? { Ok(()) } else { Err(input_mutated().into()) }
-    }
-
     /// What it says of its results, if that makes sense.
-    pub(super) fn claimed(
+    pub(crate) fn claimed(
         &mut self,
         fields: &[OutputField],
         calls: usize,
@@ -275,129 +228,41 @@ impl Arm {
         Ok((claims.calls, claims.new_segments.into_iter().zip(files).collect()))
     }
 
-    pub(super) fn fields(&self) -> Rc<Vec<Vec<OutputField>>> {
-        Rc::clone(&self.fields)
-    }
-
-    pub(super) fn variant(&self) -> usize {
-        self.variant
-    }
-
-    pub(super) fn side(&self) -> Side {
-        self.side
-    }
-
-    /// Whether results that are still needed were left alone by the calls that have just been made.
-    fn look_back(&mut self, calls: &[Vec<Claim>], fields: &[OutputField]) -> Tried<()> {
-        let earlier = self.left.take();
-        if self.side == Side::Baseline || self.cell.slots.copies() {
-            return Ok(());
-        }
-        let meet = |a: &[Claim], b: &[Claim]| {
-            let own = |call: &[Claim]| -> Vec<(Claim, OutputField)> {
-                call.iter().cloned().zip(fields.iter().cloned()).filter(|(_, field)| !field.shares).collect()
-            };
-            own(a).iter().any(|(x, fx)| own(b).iter().any(|(y, fy)| x.meets(fx, y, fy)))
-        };
-        let before = earlier.iter().filter(|_| self.keeps).flat_map(|left| &left.calls);
-        let reused = before.chain(calls).enumerate().any(|(n, one)| {
-            // Each against all that come after it.
-            let all = earlier.iter().filter(|_| self.keeps).flat_map(|left| &left.calls).chain(calls);
-            all.skip(n + 1).any(|other| meet(one, other))
-        });
-        self.reuses |= reused;
-        if reused && self.fills {
-            return Err(overwritten().into());
-        }
-        match (earlier, self.cell.window()) {
-            (Some(left), Some(window)) if self.keeps => {
-                if is_filled(window, &left, fields)? {
-                    Ok(())
-                } else {
-                    Err(late_write().into())
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn fill(&mut self, calls: &[Vec<Claim>], fields: &[OutputField]) -> Tried<()> {
-        let fills = self.fills && self.side == Side::Candidate && !self.cell.slots.copies();
-        let mut patterns = Vec::new();
-        if let Some(window) = self.cell.window().filter(|_| fills) {
-            // One for all results of a row: some of them may be the same tensor.
-            let pattern = Pattern::draw()?;
-            for (claim, field) in calls.iter().flat_map(|call| call.iter().zip(fields)) {
-                window.fill(claim, field, pattern)?;
-                patterns.push(pattern);
-            }
-        }
-        self.left = Some(Left { calls: calls.to_vec(), patterns });
-        Ok(())
-    }
-
     /// From now on the results of the last row stay, and must stay as they are.
-    pub(crate) fn hold(&mut self, referee: &mut Referee, limit: Duration) -> Tried<()> {
+    pub(crate) fn hold(&mut self, device: &mut dyn Device, referee: &mut Referee, limit: Duration) -> Tried<()> {
         self.ask(op::HoldResults, limit)?;
-        match self.cell.slots.lane() {
-            Some(lane) => referee.hold(lane)?,
-            None => self.held.extend(self.left.take()),
-        }
-        Ok(())
-    }
-
-    /// Whether what is held was never written to again.
-    pub(crate) fn held_are_intact(&mut self, referee: &mut Referee) -> Result<bool> {
-        if let Some(lane) = self.cell.slots.lane() {
-            return referee.held_are_intact(lane);
-        }
-        let fields = &self.fields[self.variant];
-        let Some(window) = self.cell.window() else { return Ok(true) };
-        for left in &self.held {
-            if !is_filled(window, left, fields)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(device.hold(self, referee)?)
     }
 
     /// Lets it run for a while: it must not write to results that it has handed over.
-    pub(crate) fn stays_as_left(&mut self, referee: &mut Referee, pause: Duration) -> Tried<()> {
+    pub(crate) fn stays_as_left(
+        &mut self,
+        device: &mut dyn Device,
+        referee: &mut Referee,
+        pause: Duration,
+    ) -> Tried<()> {
         self.wake()?;
         std::thread::sleep(pause);
         self.freeze()?;
-        let intact = match (self.cell.slots.lane(), &self.left, self.cell.window()) {
-            (Some(lane), _, _) => referee.left_are_intact(lane)?,
-            (None, Some(left), Some(window)) => is_filled(window, left, &self.fields[self.variant])?,
-            _ => true,
-        };
-        if intact { Ok(()) } else { Err(late_write().into()) }
+        if device.left_are_intact(self, referee)? { Ok(()) } else { Err(late_write().into()) }
     }
 
-    /// Inputs for calls that nobody times.
-    pub(crate) fn lay(&mut self, referee: &mut Referee, set: &InputSet) -> Result<()> {
-        match self.cell.slots.lane() {
-            Some(lane) => referee.lay(lane, Given::Stored(set), false).map(|_| ()),
-            None => self.cell.slots.lay_here(referee, Given::Stored(set)),
-        }
-    }
-
-    /// One call under the eyes of the audit. Its result lies with the referee.
-    pub(crate) fn audited(&mut self, referee: &mut Referee, set: &InputSet, limit: Duration) -> Tried<Audited> {
-        let given = Given::Stored(set);
-        self.lay(referee, set)?;
+    /// One call under the eyes of the audit. Its result is with the referee afterwards.
+    pub(crate) fn audited(
+        &mut self,
+        device: &mut dyn Device,
+        referee: &mut Referee,
+        set: &InputSet,
+        limit: Duration,
+    ) -> Tried<Audited> {
+        device.lay(self, referee, set)?;
         let answer = self.ask(op::Audit, limit)?;
-        if let Some(lane) = self.cell.slots.lane() {
-            self.take_there(referee, lane, given, How::untimed(limit))?;
-        } else {
-            self.freeze()?;
-            self.take_here(referee, given)?;
-        }
+        device.take(self, referee, Given::Stored(set), How::untimed(limit))?;
         Ok(answer)
     }
 
     /// Asks without waiting; whoever sleeps is woken.
-    pub(super) fn send_awake<R: Request>(&mut self, request: R) -> Tried<Question<R>> {
+    pub(crate) fn send_awake<R: Request>(&mut self, request: R) -> Tried<Question<R>> {
         let thaw = std::mem::take(&mut self.frozen);
         self.cell.send(&mut self.sandbox, request, thaw)
     }
@@ -408,7 +273,7 @@ impl Arm {
 
     /// Stops everything in this arm's sandbox: from then on no task of it runs. A verdict where that cannot be done, where it
     /// broke a limit meanwhile, or where it should be alone and is not. Returns what it took to make sure.
-    pub(super) fn freeze(&mut self) -> Tried<Duration> {
+    pub(crate) fn freeze(&mut self) -> Tried<Duration> {
         if self.frozen {
             return Ok(Duration::ZERO);
         }
@@ -453,18 +318,7 @@ fn unstoppable() -> Verdict {
     Verdict::of(Kind::ProcessLimit, text)
 }
 
-/// Whether results hold still what they were filled with, if they were.
-fn is_filled(window: &Window, left: &Left, fields: &[OutputField]) -> Result<bool> {
-    let results = left.calls.iter().flat_map(|call| call.iter().zip(fields));
-    for ((claim, field), pattern) in results.zip(&left.patterns) {
-        if !window.is_filled(claim, field, *pattern)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-pub(super) fn row_of(said: Duration, settled: Duration, inside_ns: u64, launching_ns: u64) -> Row {
+pub(crate) fn row_of(said: Duration, settled: Duration, inside_ns: u64, launching_ns: u64) -> Row {
     Row {
         outside_us: said.as_secs_f64() * 1e6,
         settled_us: settled.as_secs_f64() * 1e6,
@@ -475,17 +329,17 @@ pub(super) fn row_of(said: Duration, settled: Duration, inside_ns: u64, launchin
     }
 }
 
-pub(super) fn input_mutated() -> Verdict {
+pub(crate) fn input_mutated() -> Verdict {
     let text =
         "forward wrote to an input that the reference does not write; work on a copy, or on a tensor of your own";
     Verdict::of(Kind::InputMutated, text)
 }
 
-pub(super) fn late_write() -> Verdict {
+pub(crate) fn late_write() -> Verdict {
     Verdict::of(Kind::LateWrite, "the output changed after it had been handed over")
 }
 
-pub(super) fn overwritten() -> Verdict {
+pub(crate) fn overwritten() -> Verdict {
     let text = "results of different calls are the same memory: a later call overwrites an earlier result";
     Verdict::of(Kind::Alias, text)
 }

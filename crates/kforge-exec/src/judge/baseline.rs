@@ -16,7 +16,7 @@ use super::{
     verify::OWN,
     ways::is_compiled,
 };
-use crate::{error::Result, failure::OnFailure, turn::Turn, zygote::Zygote};
+use crate::{device::device_lock::DeviceLock, error::Result, failure::OnFailure, zygote::Zygote};
 use kforge_types::{Baseline, Summary};
 use making::Made;
 use std::{collections::BTreeMap, time::Duration};
@@ -73,10 +73,10 @@ impl Baselines {
         fastest(&self.known)
     }
 
-    /// Imports torch's compiler, once per session, in a process of its own while the candidate is built and checked. It
-    /// chooses a folder for compiled C++ headers meanwhile: on a CPU they would stay there, 150 MB for each problem.
+    /// Imports torch's compiler, once per session, in a process of its own while the candidate is built and checked.
     pub(crate) fn import_compiler(&mut self, bench: &mut Bench) -> Result<()> {
-        let wanted = bench.gpu.is_some() && !bench.options.no_timing && !self.ready && self.compiling.is_none();
+        let useful = bench.device.policy().imports_compiler && !bench.options.no_timing;
+        let wanted = useful && !self.ready && self.compiling.is_none();
         let compiles = |known: &[Baseline]| match fastest(known) {
             Some(fastest) => is_compiled(&fastest.name),
             None => bench.options.baselines != BaselineChoice::Eager,
@@ -89,9 +89,14 @@ impl Baselines {
         Ok(())
     }
 
-    /// Makes and compiles what will be timed, before its turn comes; `checking` ends with that. Large ones wait for their
-    /// turn, since no two of them may lie in memory together.
-    pub(crate) fn prepare(&mut self, bench: &mut Bench, mut checking: Turn, observer: &dyn Observer) -> Result<()> {
+    /// Makes and compiles what will be timed, before the device is ours; `checking` ends with that. Large ones wait for it,
+    /// since no two of them may be in memory together.
+    pub(crate) fn prepare(
+        &mut self,
+        bench: &mut Bench,
+        mut checking: DeviceLock,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         if self.ready {
             return Ok(());
         }
@@ -99,9 +104,9 @@ impl Baselines {
             // Nobody has to wait for this import but ourselves.
             drop(checking);
             self.await_compiler(observer);
-            checking = bench.shared_turn(observer)?;
+            checking = bench.lock_shared(observer)?;
         }
-        if bench.lanes.large {
+        if bench.slot_pool.large {
             return Ok(());
         }
         self.known = kept::read(bench);
@@ -115,8 +120,8 @@ impl Baselines {
                 self.started.insert(name, made);
             }
         }
-        // Compilers disturb whoever times on a CPU. On a GPU they do not, and whoever times there would wait for them.
-        let _compiling = Some(checking).filter(|_| bench.gpu.is_none());
+        // Compilers disturb whoever times on a CPU. Elsewhere they do not, and whoever times there would wait for them.
+        let _compiling = Some(checking).filter(|_| bench.device.policy().is_the_processors);
         self.compile_started(bench, observer)
     }
 
@@ -126,7 +131,7 @@ impl Baselines {
             return Ok(chosen.clone());
         }
         let mut quickest = Vec::new();
-        let only = bench.opened.ways.len() == 1 && bench.gpu.is_none();
+        let only = bench.opened.ways.len() == 1 && !bench.device.policy().records_graphs;
         for way in bench.opened.ways.clone() {
             if only || bench.options.baselines == BaselineChoice::Eager {
                 quickest.push((way, 0.0));
@@ -147,7 +152,7 @@ impl Baselines {
             self.started.insert(way, started);
         }
         quickest.sort_by(|a, b| f64::total_cmp(&a.1, &b.1));
-        let chosen = bench.options.baselines.compiled(&quickest, bench.gpu.is_some());
+        let chosen = bench.options.baselines.compiled(&quickest, bench.device.policy().records_graphs);
         self.compiled = Some(chosen.clone());
         Ok(chosen)
     }
@@ -162,12 +167,14 @@ impl Baselines {
         }
     }
 
-    /// Compiles them, which takes long. On a GPU nothing is timed meanwhile: somebody else may be timing there, and the
-    /// compiler would choose kernels by times that others disturb.
+    /// Compiles them, which takes long. Elsewhere than on the processors nothing is called meanwhile: somebody else may be timing
+    /// there, and the compiler would choose kernels by times that others disturb.
     fn compile_started(&mut self, bench: &mut Bench, observer: &dyn Observer) -> Result<()> {
         for (name, made) in std::mem::take(&mut self.started) {
             let made = match made {
-                Ok(made) if bench.gpu.is_none() => self.run_first(bench, &name, made, observer).or_reason()?,
+                Ok(made) if bench.device.policy().is_the_processors => {
+                    self.run_first(bench, &name, made, observer).or_reason()?
+                }
                 Ok(made) if is_compiled(&name) => self.compile_only(bench, &name, made, observer).or_reason()?,
                 made => made,
             };
@@ -223,7 +230,7 @@ impl Baselines {
     fn measure_all(&mut self, bench: &mut Bench, observer: &dyn Observer) -> Result<()> {
         self.known.clear();
         let ways = bench.opened.ways.clone();
-        if !bench.lanes.large {
+        if !bench.slot_pool.large {
             let names = [ways, self.names_to_compile(bench, observer)?].concat();
             return self.measure_together(bench, &names, observer);
         }
@@ -233,7 +240,7 @@ impl Baselines {
         let time_of = |known: &Baseline| Some((known.name.clone(), known.median_us?));
         let mut quickest: Vec<(String, f64)> = self.known.iter().filter_map(time_of).collect();
         quickest.sort_by(|a, b| f64::total_cmp(&a.1, &b.1));
-        for name in bench.options.baselines.compiled(&quickest, bench.gpu.is_some()) {
+        for name in bench.options.baselines.compiled(&quickest, bench.device.policy().records_graphs) {
             self.measure_together(bench, &[name], observer)?;
         }
         Ok(())
@@ -261,7 +268,7 @@ impl Baselines {
         let queue = |arms: &[(Baseline, Option<Arm>)], wanted| {
             arms.iter().filter_map(|(_, arm)| arm.as_ref()).any(|arm| arm.queues == wanted)
         };
-        if bench.gpu.is_some() && queue(&arms, true) && queue(&arms, false) {
+        if queue(&arms, true) && queue(&arms, false) {
             arms.iter_mut().filter_map(|(_, arm)| arm.as_mut()).for_each(|arm| arm.queues = false);
             take_turns(bench, &mut arms)?;
         }

@@ -2,25 +2,25 @@
 
 use super::{
     EvalOptions, Observer, Place,
-    arm::{Arm, Given, How, Row, Sample},
+    arm::{Arm, Given, How, Row, Sample, Side},
     baseline::FORM,
     echo::Echo,
-    gpu::{self, Gpu},
-    lanes::Lanes,
+    outcome::Outcome,
+    provisional::Provisional,
+    slot_pool::SlotPool,
     spec::{Role, SpecMaker},
     stage::Stage,
 };
 use crate::{
+    cell::Cell,
     compilers::Compilers,
+    device::{self, Device, Examined, WAITING, Waiting, device_lock::DeviceLock, memory_reservation::Reservation},
     error::{ExecError, Result},
-    evict::Evictor,
     failure::Tried,
     machine,
-    nvidia::Watch,
-    referee::{InputSet, Loaded, OpenRequest, Opened, Referee},
-    room::{LEAST, Room},
+    referee::{InputSet, OpenRequest, Opened, Referee},
     sandbox::{Folders, Limits, Sandbox},
-    turn::Turn,
+    wire::op::Audited,
     zygote::Zygote,
 };
 use kforge_types::{DeviceInfo, Versions};
@@ -38,11 +38,12 @@ pub(crate) struct Bench {
     pub(crate) referee: Referee,
     pub(crate) opened: Opened,
     pub(super) echo: Echo,
-    pub(crate) evictor: Evictor,
-    pub(super) lanes: Lanes,
-    pub(crate) gpu: Option<Gpu>,
-    pub(super) watch: Option<Watch>,
-    pub(crate) device: DeviceInfo,
+    pub(crate) device: Box<dyn Device>,
+    /// What the device knows of the problem.
+    pub(crate) examined: Examined,
+    pub(super) slot_pool: SlotPool,
+    /// Of the device, for results.
+    pub(crate) device_info: DeviceInfo,
     pub(crate) versions: Versions,
 }
 
@@ -50,15 +51,15 @@ pub(crate) struct Bench {
 pub(super) struct Aside {
     referee: Referee,
     opened: Opened,
+    examined: Examined,
     /// They have its sizes and places.
-    lanes: Lanes,
-    gpu: Option<Gpu>,
+    slot_pool: SlotPool,
 }
 
 impl Bench {
-    /// With what opening took. Reserves as much room as the problem seems to need, unless there is some already.
+    /// With what opening took. Reserves as much of the device's memory as the problem seems to need, unless some is already.
     pub(super) fn open(
-        room: &mut Option<Room>,
+        reservation: &mut Option<Reservation>,
         options: EvalOptions,
         problem: &Path,
         observer: &dyn Observer,
@@ -69,13 +70,8 @@ impl Bench {
             .map_err(|error| ExecError::Problem(format!("cannot read the problem {}: {error}", problem.display())))?;
         let harness = crate::harness::unpack(&options.cache)?;
         let mut zygote = Zygote::start(&options.python, &harness, options.threads, true, &options.place)?;
-        if options.place.is_gpu() && !zygote.ready.cuda {
-            return Err(ExecError::Problem(format!(
-                "torch {} of {} cannot use the GPU: install torch built for CUDA there, or name another Python with --python",
-                zygote.ready.torch,
-                options.python.display()
-            )));
-        }
+        let mut device = device::of(&options.place, options.threads)?;
+        device.check(&zygote.ready, &options.python)?;
         if options.target.model == "cute" && !zygote.ready.cutlass {
             return Err(ExecError::Problem(format!(
                 "{} has no CuTe DSL, which {} needs: install nvidia-cutlass-dsl there, or name another Python with --python",
@@ -95,32 +91,18 @@ impl Bench {
             threads: options.threads,
             limit_s: options.problem_timeout.as_secs(),
             place: &options.place,
+            device: &*device,
         };
-        let mut waited = Duration::ZERO;
-        let (loaded, turn) = match &options.place {
-            Place::Gpu { name } => {
-                let mut waiting = Waiting { name, observer, waited: &mut waited };
-                let (loaded, turn) = load_on_gpu(&mut waiting, room, &mut zygote, &request)?;
-                (loaded, Some(turn))
-            }
-            // On a CPU a session may be opened while somebody times: it is soon over, and waiting would take longer.
-            _ => (Referee::load(&mut zygote, &request)?, None),
-        };
+        let mut waiting = Waiting { device: &*device, observer, waited: Duration::ZERO };
+        let (loaded, lock) = waiting.load(reservation, &mut zygote, &request)?;
+        let waited = waiting.waited;
         let (mut referee, opened) = Referee::open(loaded, &request)?;
-        let gpu = match options.place {
-            Place::Gpu { .. } => Some(Gpu::open(&mut referee)?),
-            _ => None,
-        };
-        drop(turn);
-        let watch = match &options.place {
-            Place::Gpu { name } => Watch::new(name).ok(),
-            _ => None,
-        };
-        let device = match (&gpu, &options.place) {
-            (Some(gpu), _) => gpu.info(options.threads),
-            (None, Place::Interpreter) => absent(&options, "run by Triton's interpreter on the CPU, compiled"),
-            (None, Place::Compiler) => absent(&options, "nothing is run; compiled"),
-            (None, _) => machine::cpu(options.threads),
+        let examined = device.examine(&mut referee, &opened)?;
+        drop(lock);
+        let device_info = match &options.place {
+            Place::Interpreter => absent(&options, "run by Triton's interpreter on the CPU, compiled"),
+            Place::Compiler => absent(&options, "nothing is run; compiled"),
+            _ => device.info(options.threads),
         };
         let versions = Versions {
             kforge: env!("CARGO_PKG_VERSION").to_owned(),
@@ -130,14 +112,10 @@ impl Bench {
             os: machine::os(),
             torch_overrides: zygote.ready.overrides.clone(),
         };
-        let lanes = Lanes::new(&options, &opened, gpu.as_ref())?;
+        let slot_pool = SlotPool::new(&options, &opened, &mut referee, &*device)?;
         let waited = waited.as_secs_f64();
-        let examined = begun.elapsed().as_secs_f64() - started - waited;
-        let stages = vec![(Stage::Start, started), (Stage::Wait, waited), (Stage::Problem, examined)];
-        let evictor = match gpu {
-            Some(_) => Evictor::none(),
-            None => Evictor::new(device.last_level_cache, options.threads),
-        };
+        let examining = begun.elapsed().as_secs_f64() - started - waited;
+        let stages = vec![(Stage::Start, started), (Stage::Wait, waited), (Stage::Problem, examining)];
         let bench = Self {
             options,
             problem_file: problem.to_owned(),
@@ -146,11 +124,10 @@ impl Bench {
             referee,
             opened,
             echo: Echo::new()?,
-            evictor,
-            lanes,
-            gpu,
-            watch,
             device,
+            examined,
+            slot_pool,
+            device_info,
             versions,
         };
         Ok((bench, stages))
@@ -165,13 +142,8 @@ impl Bench {
             }
         };
         let set_bytes = (self.opened.input_bytes + self.opened.output_bytes) as u64;
-        // Each process that uses a GPU brings some hundred megabytes of the driver's along.
-        let driver = if self.options.place.is_gpu() { 8 << 30 } else { 0 };
-        let limits = Limits {
-            memory_bytes: self.options.memory_bytes + 8 * set_bytes + driver,
-            gpu: self.options.place.is_gpu(),
-            ..Limits::default()
-        };
+        let mut limits = Limits { memory_bytes: self.options.memory_bytes + 8 * set_bytes, ..Limits::default() };
+        self.device.allow(&mut limits);
         let zygote = zygote.unwrap_or(&mut self.zygote);
         let mut sandbox = Sandbox::enter(zygote, &scratch_root(), &limits, &folders, self.options.namespaces)?;
         if sandbox.report.level < self.options.require_sandbox {
@@ -196,12 +168,13 @@ impl Bench {
             threads: self.options.threads,
             limit_s: self.options.problem_timeout.as_secs(),
             place: &self.options.place,
+            device: &*self.device,
         };
         let loaded = Referee::load(&mut self.zygote, &request)?;
         let (mut referee, opened) = Referee::open(loaded, &request)?;
-        let gpu = if self.gpu.is_some() { Some(Gpu::open(&mut referee)?) } else { None };
-        let lanes = Lanes::new(&self.options, &opened, gpu.as_ref())?;
-        Ok(self.put_back(Aside { referee, opened, lanes, gpu }))
+        let examined = self.device.examine(&mut referee, &opened)?;
+        let slot_pool = SlotPool::new(&self.options, &opened, &mut referee, &*self.device)?;
+        Ok(self.put_back(Aside { referee, opened, examined, slot_pool }))
     }
 
     /// Puts a referee back that was set aside; returns the one in its place.
@@ -209,23 +182,85 @@ impl Bench {
         Aside {
             referee: std::mem::replace(&mut self.referee, aside.referee),
             opened: std::mem::replace(&mut self.opened, aside.opened),
-            lanes: std::mem::replace(&mut self.lanes, aside.lanes),
-            gpu: std::mem::replace(&mut self.gpu, aside.gpu),
+            examined: std::mem::replace(&mut self.examined, aside.examined),
+            slot_pool: std::mem::replace(&mut self.slot_pool, aside.slot_pool),
         }
     }
 
     /// One call on a set of the store, compared.
     pub(crate) fn call(&mut self, arm: &mut Arm, set: &InputSet, how: How) -> Tried<Sample> {
-        arm.call(&mut self.referee, &mut self.evictor, set, how)
+        arm.call(&mut *self.device, &mut self.referee, set, how)
     }
 
     /// Calls one after the other, which nobody has compared.
     pub(crate) fn row(&mut self, arm: &mut Arm, given: Given<'_>, how: How) -> Tried<Row> {
-        arm.row(&mut self.referee, &mut self.evictor, given, how)
+        arm.row(&mut *self.device, &mut self.referee, given, how)
+    }
+
+    /// From now on the results of this arm's last row stay, and must stay as they are.
+    pub(crate) fn hold(&mut self, arm: &mut Arm, limit: Duration) -> Tried<()> {
+        arm.hold(&mut *self.device, &mut self.referee, limit)
+    }
+
+    /// Whether what is held was never written to again.
+    pub(super) fn held_are_intact(&mut self, arm: &mut Arm) -> Result<bool> {
+        self.device.held_are_intact(arm, &mut self.referee)
+    }
+
+    /// Lets an arm run for a while: it must not write to results that it has handed over.
+    pub(super) fn stays_as_left(&mut self, arm: &mut Arm, pause: Duration) -> Tried<()> {
+        arm.stays_as_left(&mut *self.device, &mut self.referee, pause)
+    }
+
+    /// Inputs for calls that nobody times.
+    pub(crate) fn lay(&mut self, arm: &mut Arm, set: &InputSet) -> Result<()> {
+        self.device.lay(arm, &mut self.referee, set)
+    }
+
+    /// One call under the eyes of the audit.
+    pub(super) fn audited(&mut self, arm: &mut Arm, set: &InputSet, limit: Duration) -> Tried<Audited> {
+        arm.audited(&mut *self.device, &mut self.referee, set, limit)
+    }
+
+    pub(crate) fn arm(&self, sandbox: Sandbox, cell: Cell, side: Side) -> Result<Arm> {
+        Arm::new(sandbox, cell, side, &self.opened, self.device.policy().queues)
+    }
+
+    /// Nobody else of ours times on this device meanwhile, and strangers are named, or waited for.
+    pub(crate) fn lock_for_timing(&mut self, observer: &dyn Observer) -> Result<DeviceLock> {
+        let lock = DeviceLock::take(self.device.lock_name(), || observer.stage(WAITING))?;
+        if self.options.require_idle {
+            self.device.wait_until_idle(observer)?;
+        }
+        Ok(lock)
+    }
+
+    /// While nobody times.
+    pub(crate) fn lock_shared(&self, observer: &dyn Observer) -> Result<DeviceLock> {
+        DeviceLock::share(self.device.lock_name(), || observer.stage(WAITING))
+    }
+
+    /// The same, if nobody times just now.
+    pub(super) fn lock_at_once(&self) -> Result<Option<DeviceLock>> {
+        DeviceLock::try_share(self.device.lock_name())
+    }
+
+    /// What the device was doing while something was timed, as checks that people can read.
+    pub(super) fn note_conditions(&mut self, outcome: &mut Outcome) {
+        let seen = self.device.end_watch();
+        outcome.checks.extend(seen.checks);
+        if seen.shared {
+            outcome.provisional.insert(Provisional::DeviceShared);
+        }
+    }
+
+    /// After a candidate was killed.
+    pub(super) fn device_recovered(&mut self) -> Result<()> {
+        self.device.recover(&mut self.referee)
     }
 
     pub(crate) fn spec_maker(&self) -> SpecMaker<'_> {
-        SpecMaker { options: &self.options, opened: &self.opened, gpu: self.gpu.as_ref() }
+        SpecMaker { options: &self.options, opened: &self.opened, device: &*self.device, examined: &self.examined }
     }
 
     /// Only baselines write here, so what they find here is their own.
@@ -239,54 +274,6 @@ impl Bench {
         std::fs::create_dir_all(&folder).map_err(ExecError::io(format!("cannot create {}", folder.display())))?;
         Ok(folder)
     }
-}
-
-/// For a device, with the seconds that it took.
-struct Waiting<'a> {
-    name: &'a str,
-    observer: &'a dyn Observer,
-    waited: &'a mut Duration,
-}
-
-impl Waiting<'_> {
-    fn turn(&mut self) -> Result<Turn> {
-        let begun = Instant::now();
-        let turn = Turn::share(self.name, || self.observer.stage(gpu::WAITING));
-        *self.waited += begun.elapsed();
-        turn
-    }
-
-    fn room(&mut self, share: f64) -> Result<Option<Room>> {
-        let begun = Instant::now();
-        let room = Room::reserve(self.name, share, None, |who| self.observer.stage(&gpu::waiting_for_room(who)));
-        *self.waited += begun.elapsed();
-        room
-    }
-}
-
-/// A referee with the problem, room for what judging it takes, unless there is some already, and a shared turn. The least
-/// is reserved before anything is on the device, so that others know of it, and given back while more is waited for.
-fn load_on_gpu(
-    waiting: &mut Waiting<'_>,
-    room: &mut Option<Room>,
-    zygote: &mut Zygote,
-    request: &OpenRequest<'_>,
-) -> Result<(Loaded, Turn)> {
-    let has_room = room.is_some();
-    if !has_room {
-        *room = waiting.room(LEAST)?;
-    }
-    let turn = waiting.turn()?;
-    let mut loaded = Referee::load(zygote, request)?;
-    let share = loaded.needed_share(request.limit_s)?;
-    if has_room {
-        return Ok((loaded, turn));
-    }
-    // Whoever waits for room holds no turn: those who have it may need that turn to end.
-    drop(turn);
-    *room = None;
-    *room = waiting.room(share)?;
-    Ok((loaded, waiting.turn()?))
 }
 
 /// The CPU, with a word on the device that is not here.

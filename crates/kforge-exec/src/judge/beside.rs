@@ -33,7 +33,7 @@ impl Session {
     pub(crate) fn times_beside(&mut self, arm: &mut Arm, control: &mut Arm) -> Tried<Beside> {
         let limit = self.call_limit();
         let mut beside = Beside { warm: self.median_of(arm, How::warm(limit))?, ..Beside::default() };
-        if self.bench.gpu.is_some() {
+        if self.bench.device.policy().launches {
             beside.call = self.median_of(arm, How::idle(limit))?;
             beside.baseline_call = self.median_of(control, How::idle(limit)).or_reason()?.ok().flatten();
         }
@@ -51,7 +51,7 @@ impl Session {
 
     /// What the candidate's own process claims for its launches as one CUDA graph; nothing where they cannot be captured.
     pub(crate) fn as_graph(&mut self, arm: &mut Arm) -> Result<Option<f64>> {
-        if self.bench.gpu.is_none() {
+        if !self.bench.device.policy().records_graphs {
             return Ok(None);
         }
         let asked = arm.ask(op::Graph(GRAPH_REPLAYS), self.call_limit()).or_reason()?;

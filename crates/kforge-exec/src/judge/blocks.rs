@@ -233,7 +233,7 @@ impl Plan {
 impl Session {
     /// Whether calls of one arm cannot be queued, because forward waits for the device; then neither are those of the other.
     pub(crate) fn cannot_queue(&mut self, arm: &mut Arm, control: &mut Arm) -> Tried<bool> {
-        if self.bench.gpu.is_none() {
+        if !self.bench.device.policy().queues {
             return Ok(false);
         }
         let set = self.bench.referee.set(0, OWN, 0)?;
@@ -260,9 +260,9 @@ impl Session {
         for (number, distribution) in order.iter().enumerate() {
             let wanted = &truths[number * calls..(number + 1) * calls];
             self.block(arm, control, *distribution, wanted, &mut blocks)?;
-            // As on this machine's processors before its first row.
-            if number == 0 && self.bench.gpu.is_some() {
-                arm.hold(&mut self.bench.referee, limit)?;
+            // Elsewhere before its first row.
+            if number == 0 && self.bench.device.policy().warm_up_rows == 0 {
+                self.bench.hold(arm, limit)?;
             }
         }
         // The plan follows from the clock alone: a candidate cannot earn fewer repeats by being slow.
@@ -342,7 +342,7 @@ impl Session {
             self.bench.referee.draw(OWN, &vec![false; calls])?;
             times.push(self.control_row(control, Given::Fresh(calls))?.outside_us);
             nulls.push(self.control_row(control, Given::Null(calls))?.outside_us);
-            self.bench.evictor.evict();
+            self.bench.device.empty_caches();
             least.push(self.bench.echo.ask()?);
         }
         for _ in 0..ALONE_SINGLES {
@@ -352,8 +352,9 @@ impl Session {
         let (Some(row_us), Some(null_us), Some(single_us)) = (median(&times), median(&nulls), quick(&singles)) else {
             return Ok(None);
         };
-        // On a device asking is more than a message, and what a single row of nothing takes is known to be needed.
-        let least_us = if self.bench.gpu.is_some() { single_us } else { quantile(&least, 0.0).unwrap_or_default() };
+        // Where asking is more than a message, what a single row of nothing takes is known to be needed.
+        let by_message = self.bench.device.policy().asks_by_message;
+        let least_us = if by_message { quantile(&least, 0.0).unwrap_or_default() } else { single_us };
         tracing::debug!(row_us, null_us, single_us, least_us, calls, "alone");
         Ok(Some(AloneRows { row_us, nulls: Nulls { row: null_us, single: single_us, least: least_us } }))
     }

@@ -37,19 +37,19 @@ impl Bench {
         if let Some(cell) = sandbox.take_waiting(special) {
             return Ok(cell);
         }
-        let slots = self.take_lane()?;
+        let slots = self.take_slots()?;
         self.cell_over(slots, sandbox, source, special)
     }
 
-    /// On a GPU a process needs half a second until it can use the device: the cells that a candidate will need are
-    /// forked while its kernels are built. They load nothing of it before their turn.
+    /// Where a process takes long until it can use the device, the cells that a candidate will need are forked while its
+    /// kernels are built. They load nothing of it before their turn.
     fn fork_crew(&mut self, sandbox: &mut Sandbox, source: &str, crew: &[Special<'static>]) -> Result<()> {
-        if !self.options.place.is_gpu() || crew.is_empty() {
+        if !self.device.policy().starts_slowly || crew.is_empty() {
             return Ok(());
         }
         // A process that starts on the device disturbs whoever times there: then they start when they are needed.
-        let Some(_turn) = self.turn_at_once()? else { return Ok(()) };
-        let slots = self.take_lane()?;
+        let Some(_lock) = self.lock_at_once()? else { return Ok(()) };
+        let slots = self.take_slots()?;
         for special in crew {
             let Some(shared) = slots.shared() else { continue };
             let cell = self.cell_over(shared, sandbox, source, *special)?;
@@ -58,9 +58,10 @@ impl Bench {
         Ok(())
     }
 
-    /// While a compiler is at work the referee has time for truths. On a GPU they take none, and would need a turn.
+    /// While a compiler is at work the referee has time for truths. Elsewhere than on the processors they take none, and would
+    /// need the device's lock.
     fn make_sets_meanwhile(&mut self) -> Result<()> {
-        if self.options.place.is_gpu() {
+        if !self.device.policy().is_the_processors {
             return Ok(());
         }
         for variant in 0..self.opened.variants.len() {
@@ -84,7 +85,7 @@ impl Bench {
     /// before they are those of the cell that is timed, which is therefore not made yet.
     pub(crate) fn crew(&self) -> Vec<Special<'static>> {
         let skipping = Special { skip_kernels: true, ..self.ordinary() };
-        let timed = (!self.options.no_timing && !self.lanes.large).then(Special::default);
+        let timed = (!self.options.no_timing && !self.slot_pool.large).then(Special::default);
         [self.ordinary(), skipping].into_iter().chain(timed).collect()
     }
 
@@ -111,7 +112,7 @@ impl Bench {
 
     /// Builder first, then the cell that finds the builder's objects in the same scratch.
     ///
-    /// `crew` are the candidate's cells that will be needed: on a GPU they are forked meanwhile.
+    /// `crew` are the candidate's cells that will be needed: where that takes long they are forked meanwhile.
     pub(crate) fn build(
         &mut self,
         source: &str,
@@ -124,7 +125,7 @@ impl Bench {
         outcome.sandbox = sandbox.report.clone();
         let built = self.build_in(&mut sandbox, source, crew, outcome);
         outcome.log = sandbox.log.text();
-        Ok(Arm::new(sandbox, built?, Side::Candidate, &self.opened)?)
+        Ok(self.arm(sandbox, built?, Side::Candidate)?)
     }
 
     fn build_in(

@@ -28,9 +28,6 @@ const FEWEST_BLOCKS: usize = 6;
 const MOST_BLOCKS: usize = 24;
 /// Narrower than what pairs differ by need no row be.
 const NARROW: f64 = 0.005;
-/// How much two pairs of processes with the same code differ, as a standard deviation of the ratio.
-const BETWEEN_CELLS_HERE: f64 = 0.03;
-const BETWEEN_CELLS_ON_GPU: f64 = 0.01;
 
 /// A candidate in a duel.
 #[derive(Debug, Clone, Copy)]
@@ -94,20 +91,20 @@ impl Session {
 
     fn meet(&mut self, contenders: [Contender<'_>; 2], observer: &dyn Observer) -> Fought<Duel> {
         let mut fit = Vec::new();
-        let mut turn = None;
+        let mut lock = None;
         let mut scratch = Outcome::begin(self, contenders[0].name, contenders[0].source);
         // Without the cell that is timed: each pair has a new one.
         let crew: Vec<_> = self.bench.crew().into_iter().take(2).collect();
         for (place, contender) in contenders.into_iter().enumerate() {
-            drop(turn.take());
+            drop(lock.take());
             let mut outcome = Outcome::begin(self, contender.name, contender.source);
             let passed = self.pass_checks(contender.source, &crew, &mut outcome, observer);
             let (sandbox, checking) = passed.map_err(of(place))?;
-            turn = Some(checking);
+            lock = Some(checking);
             fit.push(Fit { contender, sandbox: Some(sandbox), outcome });
         }
-        let Some(checking) = turn else { return Err(ExecError::harness("a duel needs two").into()) };
-        let _turn = self.have_baselines(checking, &mut scratch, observer)?;
+        let Some(checking) = lock else { return Err(ExecError::harness("a duel needs two").into()) };
+        let _lock = self.have_baselines(checking, &mut scratch, observer)?;
         observer.stage("timing both");
         let Some((name, mut control)) = self.baselines.take_control() else {
             let text = "no baseline could be measured, and a duel needs one beside it";
@@ -140,7 +137,7 @@ impl Session {
                 one.sandbox = Some(sandbox);
             }
         }
-        let between = if self.bench.gpu.is_some() { BETWEEN_CELLS_ON_GPU } else { BETWEEN_CELLS_HERE };
+        let between = self.bench.device.policy().between_cells;
         let names = [fit[0].contender.name.to_owned(), fit[1].contender.name.to_owned()];
         Ok(verdict_of(&pairs, between, n, names).ok_or_else(|| ExecError::harness("a duel without a single row"))?)
     }
@@ -152,7 +149,7 @@ impl Session {
             arm.ask(op::Pin(apart), self.call_limit()).map_err(of(place))?;
             queue &= !self.cannot_queue(arm, control).map_err(of(place))?;
         }
-        if !queue && self.bench.gpu.is_some() {
+        if !queue {
             // As when each is judged: where one cannot be queued, all are timed one by one on an idle device.
             control.queues = false;
             for (arm, blocks) in pair.iter_mut() {

@@ -11,17 +11,14 @@ mod clock;
 mod compiled;
 mod duel;
 mod echo;
-pub(crate) mod gpu;
 mod incumbents;
 mod interpreted;
-mod lanes;
 pub(crate) mod outcome;
-pub(crate) mod place;
 mod provisional;
-mod queued;
 mod quiet;
 mod redraws;
 mod rows;
+mod slot_pool;
 mod slowest;
 pub(crate) mod spec;
 mod stage;
@@ -29,13 +26,16 @@ pub(crate) mod timing;
 pub(crate) mod verify;
 mod ways;
 
+pub(crate) use crate::device::place;
 use crate::{
+    device::{
+        self, Place,
+        device_lock::DeviceLock,
+        memory_reservation::{Lingering, Reservation, WHOLE},
+    },
     error::{ExecError, Result},
     failure::{Failure, Tried},
-    nvidia::Watch,
-    room::{Lingering, Room, WHOLE},
     sandbox::{Folders, Limits, Sandbox},
-    turn::Turn,
     zygote::Zygote,
 };
 use arm::Arm;
@@ -45,7 +45,6 @@ pub use duel::Contender;
 pub use incumbents::Incumbent;
 use kforge_types::{Contract, EvalResult, Kind, SandboxLevel, SandboxReport, Target};
 use outcome::Outcome;
-pub use place::Place;
 use spec::Special;
 use stage::Stage;
 use std::{
@@ -133,48 +132,55 @@ pub struct Session {
     pub(crate) profiles: crate::profile::Memory,
     /// Of opening it, for the first result.
     stages: Vec<(Stage, f64)>,
-    /// What other sessions on the GPU leave to this one. Given back last.
-    room: Lingering,
+    /// What other sessions leave to this one of the device's memory. Given back last.
+    reservation: Lingering,
 }
 
 impl Session {
-    /// Starts Python, loads and examines the problem. On a GPU that others use as well it waits until there is room.
+    /// Starts Python, loads and examines the problem. On a device that others use as well it waits until there is memory.
     pub fn open(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Self> {
-        let mut room = None;
-        match Self::open_in(&mut room, options.clone(), problem, observer) {
-            Err(ExecError::NoRoom(text)) if has_company(room.as_ref())? => {
-                drop(Lingering(room));
+        let mut reservation = None;
+        match Self::open_in(&mut reservation, options.clone(), problem, observer) {
+            Err(ExecError::NoRoom(text)) if has_company(reservation.as_ref())? => {
+                drop(Lingering(reservation));
                 Self::open_alone(options, problem, observer)?.ok_or(ExecError::NoRoom(text))
             }
             opened => opened,
         }
     }
 
-    /// The same with nobody else of ours on the GPU; nothing where somebody who was there before stays for ten minutes.
+    /// The same with nobody else of ours on the device; nothing where somebody who was there before stays for ten minutes.
     pub fn open_alone(options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Option<Self>> {
-        let Place::Gpu { name } = &options.place else { return Self::open(options, problem, observer).map(Some) };
-        let mut room = Room::reserve(name, WHOLE, Some(PATIENCE), |who| observer.stage(&gpu::waiting_for_room(who)))?;
-        if room.is_none() {
+        let device = device::of(&options.place, options.threads)?;
+        let Some(name) = device.reserved_as() else { return Self::open(options, problem, observer).map(Some) };
+        let waiting = |who: &str| observer.stage(&device::waiting_for_memory(who));
+        let mut reservation = Reservation::reserve(name, WHOLE, Some(PATIENCE), waiting)?;
+        if reservation.is_none() {
             return Ok(None);
         }
-        Self::open_in(&mut room, options, problem, observer).map(Some)
+        Self::open_in(&mut reservation, options, problem, observer).map(Some)
     }
 
-    /// Whether others may have left too little of the GPU's memory to this session.
+    /// Whether others may have left too little of the device's memory to this session.
     pub fn has_company(&self) -> Result<bool> {
-        has_company(self.room.0.as_ref())
+        has_company(self.reservation.0.as_ref())
     }
 
-    /// Reserves as much as the problem seems to need, unless `room` is there already.
-    fn open_in(room: &mut Option<Room>, options: EvalOptions, problem: &Path, observer: &dyn Observer) -> Result<Self> {
-        let (bench, stages) = Bench::open(room, options, problem, observer)?;
+    /// Reserves as much as the problem seems to need, unless something is reserved already.
+    fn open_in(
+        reservation: &mut Option<Reservation>,
+        options: EvalOptions,
+        problem: &Path,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
+        let (bench, stages) = Bench::open(reservation, options, problem, observer)?;
         Ok(Self {
             bench,
             baselines: Baselines::default(),
             incumbents: Vec::new(),
             profiles: crate::profile::Memory::default(),
             stages,
-            room: Lingering(room.take()),
+            reservation: Lingering(reservation.take()),
         })
     }
 
@@ -194,7 +200,7 @@ impl Session {
         let judged = match self.bench.options.place {
             Place::Interpreter => self.judge_interpreted(source, &mut outcome, observer),
             Place::Compiler => self.judge_compiled(source, &mut outcome, observer),
-            Place::Cpu | Place::Gpu { .. } => self.judge_measured(source, &mut outcome, observer),
+            _ => self.judge_measured(source, &mut outcome, observer),
         };
         outcome.record(judged)?;
         if matches!(outcome.verdict.kind, Some(Kind::Timeout | Kind::Crash | Kind::Launch | Kind::Exit)) {
@@ -211,17 +217,17 @@ impl Session {
         if self.bench.options.no_timing {
             return Ok(());
         }
-        let _turn = self.have_baselines(checking, outcome, observer)?;
+        let _lock = self.have_baselines(checking, outcome, observer)?;
         let others = outcome.timed(Stage::Wait, |_| self.bench.wait_until_quiet(observer))?;
         observer.stage("timing");
         let begun = Instant::now();
         outcome.alone = self.baseline_alone(observer)?;
         let mut arm = self.timing_arm(sandbox, source, outcome)?;
-        let before = self.bench.watch.as_ref().map(Watch::moment);
+        self.bench.device.begin_watch();
         let timed = self.time(&mut arm, outcome, observer);
         // How the machine was is told of one that is refused here, too.
         outcome.record(timed)?;
-        self.bench.note_clocks(before, outcome);
+        self.bench.note_conditions(outcome);
         let Arm { mut sandbox, cell, .. } = arm;
         outcome.log = sandbox.log.text();
         self.bench.end_cell(&mut sandbox, cell)?;
@@ -231,18 +237,19 @@ impl Session {
     }
 
     /// Builds a candidate and holds it against everything but the clock. Its sandbox, with what was built, and the shared
-    /// turn that it still has.
+    /// lock that it still has.
     fn pass_checks(
         &mut self,
         source: &str,
         crew: &[Special<'static>],
         outcome: &mut Outcome,
         observer: &dyn Observer,
-    ) -> Tried<(Sandbox, Turn)> {
-        // A compiler at work disturbs whoever times on the CPU, and nobody who times on a GPU.
-        let building = if self.bench.options.place.is_gpu() { None } else { Some(self.bench.shared_turn(observer)?) };
+    ) -> Tried<(Sandbox, DeviceLock)> {
+        // A compiler at work disturbs whoever times on the CPU, and nobody who times elsewhere.
+        let disturbs = self.bench.device.policy().is_the_processors;
+        let building = if disturbs { Some(self.bench.lock_shared(observer)?) } else { None };
         let mut arm = self.bench.build(source, crew, outcome, observer)?;
-        let checking = building.map_or_else(|| self.bench.shared_turn(observer), Ok)?;
+        let checking = building.map_or_else(|| self.bench.lock_shared(observer), Ok)?;
         observer.stage("verifying");
         let verified = outcome.timed(Stage::Verify, |outcome| self.verify(&mut arm, outcome));
         outcome.log = arm.sandbox.log.text();
@@ -258,19 +265,24 @@ impl Session {
     }
 
     /// The fastest baseline waits, every set is made, and the device is ours alone.
-    fn have_baselines(&mut self, checking: Turn, outcome: &mut Outcome, observer: &dyn Observer) -> Result<Turn> {
+    fn have_baselines(
+        &mut self,
+        checking: DeviceLock,
+        outcome: &mut Outcome,
+        observer: &dyn Observer,
+    ) -> Result<DeviceLock> {
         let begun = Instant::now();
         self.baselines.prepare(&mut self.bench, checking, observer)?;
         let started = begun.elapsed();
-        let turn = self.bench.timing_turn(observer)?;
+        let lock = self.bench.lock_for_timing(observer)?;
         let begun = Instant::now();
         self.baselines.ensure(&mut self.bench, observer)?;
-        self.bench.lanes.keep_one();
+        self.bench.slot_pool.keep_one();
         outcome.stage(Stage::Baselines, (started + begun.elapsed()).as_secs_f64());
         let begun = Instant::now();
         self.bench.make_sets()?;
         outcome.stage(Stage::Truths, begun.elapsed().as_secs_f64());
-        Ok(turn)
+        Ok(lock)
     }
 
     /// Does something with a second referee for the same problem, at its own sizes or at smaller ones.
@@ -302,8 +314,8 @@ impl Session {
     }
 }
 
-fn has_company(room: Option<&Room>) -> Result<bool> {
-    room.map_or(Ok(false), Room::has_company)
+fn has_company(reservation: Option<&Reservation>) -> Result<bool> {
+    reservation.map_or(Ok(false), Reservation::has_company)
 }
 
 /// Tries the sandbox without torch: what `doctor` and `--require-sandbox` go by.

@@ -214,7 +214,7 @@ impl Outcome {
             provisional_reason: provisional::told(&self.provisional),
             sandbox: self.sandbox,
             stages_s: self.stages.into_iter().map(|(stage, seconds)| (stage.name().to_owned(), seconds)).collect(),
-            device: session.bench.device.clone(),
+            device: session.bench.device_info.clone(),
             versions: session.bench.versions.clone(),
             problem: self.report.unwrap_or_else(|| session.bench.opened.report.clone()),
             findings: Vec::new(),

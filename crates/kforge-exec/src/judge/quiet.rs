@@ -62,9 +62,9 @@ impl Bench {
         }
     }
 
-    /// Nothing of ours runs now, on a GPU's host neither: there nobody's processors are timed.
+    /// Nothing of ours runs now. Where the processors are not timed, nobody's taking them matters.
     fn taken_by_others(&self) -> f64 {
-        if self.gpu.is_some() {
+        if !self.device.policy().is_the_processors {
             return 0.0;
         }
         let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

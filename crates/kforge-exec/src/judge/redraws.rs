@@ -1,12 +1,7 @@
 //! A verdict must not depend on the draw: what was verified is verified again on other inputs, with other weights, and with
 //! limits that were found anew, over what was built once.
 
-use super::{
-    Observer, Session,
-    arm::{Arm, Side},
-    outcome::Outcome,
-    stage::Stage,
-};
+use super::{Observer, Session, arm::Side, outcome::Outcome, stage::Stage};
 use crate::{
     failure::{Failure, OnFailure, Refusal, Tried},
     sandbox::Sandbox,
@@ -63,7 +58,7 @@ impl Session {
     /// In a process of its own, which finds what was built before in the same sandbox.
     fn verify_here(&mut self, mut sandbox: Sandbox, source: &str, outcome: &mut Outcome) -> Tried<Sandbox> {
         let cell = self.bench.candidate_cell(&mut sandbox, source, self.bench.ordinary())?;
-        let mut arm = Arm::new(sandbox, cell, Side::Candidate, &self.bench.opened)?;
+        let mut arm = self.bench.arm(sandbox, cell, Side::Candidate)?;
         let imported = arm.ask(op::Import, self.bench.options.timeout);
         let verified = imported.and_then(|_| self.verify(&mut arm, outcome));
         self.bench.end_arm(arm, verified, outcome)

@@ -14,9 +14,6 @@ use crate::{cell::fill_random, failure::Tried};
 use kforge_types::{Interval, deviation_of, quantile};
 use std::time::Instant;
 
-/// A row takes about as long as this, where there are places enough; on a device asking takes less of it.
-const ROW_US: f64 = 2000.0;
-const ROW_ON_GPU_US: f64 = 1000.0;
 /// Longer calls are timed one by one: what a row takes then is seen well enough.
 const LONG_US: f64 = 1200.0;
 const FEWEST_SINGLES: usize = 12;
@@ -36,8 +33,7 @@ const LIKELY: f64 = 2.0;
 impl Session {
     /// How many calls are made in a row, by the baseline's cost: a candidate has no say in it.
     pub(crate) fn calls_in_a_row(&self) -> usize {
-        let places = self.bench.gpu.as_ref().map_or_else(|| self.bench.opened.places_here(), |gpu| gpu.places);
-        let row_us = if self.bench.gpu.is_some() { ROW_ON_GPU_US } else { ROW_US };
+        let (places, row_us) = (self.bench.examined.places, self.bench.device.policy().row_us);
         match self.baselines.fastest_us() {
             // What is written must be given back fresh before every call.
             _ if self.bench.opened.writes => 1,

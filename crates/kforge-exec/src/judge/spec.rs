@@ -1,7 +1,10 @@
 //! What a cell is told when it is forked: the candidate's text, layouts, weights; never seeds or truths.
 
-use super::{EvalOptions, gpu::Gpu};
-use crate::{referee::Opened, slots::can_look_inside};
+use super::EvalOptions;
+use crate::{
+    device::{Device, Examined},
+    referee::Opened,
+};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 
@@ -31,7 +34,8 @@ pub(crate) struct Special<'a> {
 pub(crate) struct SpecMaker<'a> {
     pub(crate) options: &'a EvalOptions,
     pub(crate) opened: &'a Opened,
-    pub(crate) gpu: Option<&'a Gpu>,
+    pub(crate) device: &'a dyn Device,
+    pub(crate) examined: &'a Examined,
 }
 
 impl SpecMaker<'_> {
@@ -55,10 +59,10 @@ impl SpecMaker<'_> {
             "model": self.options.target.model,
             "place": self.options.place.for_harness(),
             "mul": self.opened.contract.mul,
-            "places": self.gpu.map_or_else(|| self.opened.places_here(), |gpu| gpu.places),
+            "places": self.examined.places,
             "keeps": self.opened.keeps_results(),
-            "copies": self.gpu.map_or_else(|| !can_look_inside(), |gpu| !gpu.staged.is_empty()),
-            "staged": self.gpu.is_some_and(|gpu| !gpu.staged.is_empty()),
+            "copies": self.device.copies_results(self.examined),
+            "staged": !self.examined.staged.is_empty(),
         })
     }
 

@@ -6,7 +6,6 @@ use super::{
     arm::{Arm, Given, How, Side},
     beside::{Beside, GRAPH_BELOW_US},
     blocks::Blocks,
-    gpu::Gpu,
     outcome::{BaselineRow, Outcome, Speedup},
     provisional::Provisional,
     slowest::held_to_the_slowest,
@@ -15,6 +14,7 @@ use super::{
     ways::EAGER,
 };
 use crate::{
+    device::Floor,
     error::ExecError,
     failure::{Failure, OnFailure, Tried},
     sandbox::Sandbox,
@@ -36,8 +36,6 @@ const HOARD_BYTES: u64 = 64 << 20;
 const HOARD_SETS: u64 = 32;
 /// Of the pages of results, beyond the baseline's.
 const ABSENT: f64 = 0.05;
-/// Rows before those that count, on this machine: memory for results is taken in them.
-const WARM_UP_ROWS: usize = 5;
 const OUTPUTS: &str = "timed outputs";
 /// Words of a candidate that starts threads by itself. A guess is enough: it decides on noise, not on trust.
 const OWN_THREADS: [&str; 6] =
@@ -63,7 +61,7 @@ impl Session {
     /// the heap of its cell must not show in the time, and this one has seen none of the other distributions.
     pub(crate) fn timing_arm(&mut self, mut sandbox: Sandbox, source: &str, outcome: &mut Outcome) -> Tried<Arm> {
         let cell = self.bench.candidate_cell(&mut sandbox, source, Special::default())?;
-        let mut arm = Arm::new(sandbox, cell, Side::Candidate, &self.bench.opened)?;
+        let mut arm = self.bench.arm(sandbox, cell, Side::Candidate)?;
         let warm = self.warm_up(&mut arm, outcome.reuses_buffers).check("second start");
         outcome.log = arm.sandbox.log.text();
         warm.map(|()| arm)
@@ -81,7 +79,7 @@ impl Session {
             let limit = if number == 0 { self.bench.options.timeout } else { self.call_limit() };
             self.bench.call(arm, &set, How::idle(limit))?;
         }
-        for number in 0..if self.bench.gpu.is_none() { WARM_UP_ROWS } else { 0 } {
+        for number in 0..self.bench.device.policy().warm_up_rows {
             let calls = self.calls_in_a_row();
             self.bench.referee.draw(OWN, &vec![false; calls])?;
             let how = How::cold(self.call_limit());
@@ -89,7 +87,7 @@ impl Session {
             // From here on their memory is missing, as in a program that keeps its results; a held result would be met by
             // whoever hands out the same memory again and again.
             if number == 0 {
-                arm.hold(&mut self.bench.referee, how.limit)?;
+                self.bench.hold(arm, how.limit)?;
             }
         }
         arm.missing = (0, 0);
@@ -136,7 +134,7 @@ impl Session {
         let measured = self.measure_in_rows(arm, control, calls, outcome.alone.as_ref()).check(OUTPUTS)?;
         outcome.hoards |= self.hoards(arm, control);
         outcome.absent = is_absent(arm.missing, control.missing);
-        if !arm.held_are_intact(&mut self.bench.referee)? {
+        if !self.bench.held_are_intact(arm)? {
             let text =
                 "a result that was kept was overwritten by a later call: return memory of its own for each result";
             return Err(Verdict::of(Kind::LateWrite, text)).check("kept results");
@@ -157,8 +155,9 @@ impl Session {
             beside.graph = self.as_graph(arm)?;
         }
         self.publish(outcome, name, &measured, control.queues, &beside);
-        if let Some(gpu) = self.bench.gpu.as_ref().filter(|gpu| !gpu.staged.is_empty()) {
-            outcome.pass("device memory", format!("inputs and outputs are copied through the host: {}", gpu.staged));
+        let staged = &self.bench.examined.staged;
+        if !staged.is_empty() {
+            outcome.pass("device memory", format!("inputs and outputs are copied through the host: {staged}"));
             outcome.provisional.insert(Provisional::Staged);
         } else if arm.cell.slots.copies() {
             outcome.provisional.insert(Provisional::Copied);
@@ -174,7 +173,7 @@ impl Session {
         alone: Option<&Alone>,
     ) -> Tried<Measured> {
         let measured = self.measure(arm, control, calls, alone);
-        let was_full = calls > 1 && self.bench.gpu.is_some() && !(arm.queues && control.queues);
+        let was_full = calls > 1 && self.bench.device.policy().queues && !(arm.queues && control.queues);
         match measured {
             // A full queue waits for its own gate: shorter rows do not fill it.
             Ok(_) | Err(Failure::Refused(_)) if was_full => {
@@ -223,7 +222,7 @@ impl Session {
         let allowed = HOARD_BYTES
             + 2 * weights
             + HOARD_SETS * (self.bench.opened.input_bytes + self.bench.opened.output_bytes) as u64;
-        match (self.bench.gpu.is_none(), arm.cell.held_bytes(), control.cell.held_bytes()) {
+        match (self.bench.device.policy().results_in_processes, arm.cell.held_bytes(), control.cell.held_bytes()) {
             (true, Some(own), Some(usual)) => own > usual + allowed,
             // Whoever hides what he holds may hold anything.
             (true, None, Some(_)) => true,
@@ -301,38 +300,21 @@ impl Session {
             resolution_us,
             warm_median_us: beside.warm,
             call_median_us: beside.call,
-            launching_median_us: beside.launching.filter(|_| self.bench.gpu.is_some()),
+            launching_median_us: beside.launching.filter(|_| self.bench.device.policy().launches),
             graph_median_us: beside.graph,
-            cold: self.bench.gpu.as_ref().map_or_else(|| self.bench.evictor.describe(), Gpu::describe_flush),
+            cold: self.bench.device.describe_cold(),
             prepare_s: outcome.prepare_s,
             framework_share: outcome.framework_share,
         });
-        let (possible, detail) = self.physical_floor(own.median * scale);
-        if !possible && self.bench.gpu.is_some() {
+        let Floor { possible, decides, detail } =
+            self.bench.device.floor(own.median * scale, &self.bench.opened, &self.bench.examined);
+        if !possible && decides {
             let text =
                 format!("faster than memory allows ({:.1} us; {detail}): it does not do the work", own.median * scale);
             outcome.fail("physical floor", Verdict::of(Kind::Floor, text));
             return;
         }
         outcome.checks.push(kforge_types::Check { name: "physical floor".to_owned(), passed: possible, detail });
-    }
-
-    /// On a CPU the floor only flags: caches of other cores and prefetchers make it soft.
-    fn physical_floor(&self, time_us: f64) -> (bool, String) {
-        if let Some(gpu) = &self.bench.gpu {
-            return gpu.physical_floor(time_us);
-        }
-        let bytes = (self.bench.opened.input_bytes + self.bench.opened.output_bytes) as f64;
-        if self.bench.opened.writes {
-            return (true, "not applied: the reference writes a part of its inputs".to_owned());
-        }
-        if bytes < 2.0 * self.bench.device.last_level_cache as f64 {
-            return (true, "not applied: the data fits into twice the last-level cache".to_owned());
-        }
-        let bandwidth = self.bench.evictor.bandwidth();
-        let floor_us = bytes / bandwidth * 1e6;
-        let detail = format!("{floor_us:.0} us at {:.1} GB/s measured here", bandwidth / 1e9);
-        (time_us >= 0.95 * floor_us, detail)
     }
 }
 

@@ -111,7 +111,7 @@ impl Session {
     /// A thread that goes on writing to the returned tensor would spoil it for whoever uses it.
     fn verify_later(&mut self, arm: &mut Arm, outcome: &mut Outcome) -> Tried<()> {
         const CHECK: &str = "re-check after the call";
-        arm.stays_as_left(&mut self.bench.referee, LATER).check(CHECK)?;
+        self.bench.stays_as_left(arm, LATER).check(CHECK)?;
         outcome.pass(CHECK, "output unchanged");
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Session {
         let limit = self.call_limit();
         let mut shares = Vec::new();
         for _ in 0..AUDITED_CALLS {
-            let answer = arm.audited(&mut self.bench.referee, &set, limit).check("audit")?;
+            let answer = self.bench.audited(&mut arm, &set, limit).check("audit")?;
             shares.push((answer.operators_ns as f64 / answer.inside_ns.max(1) as f64).clamp(0.0, 1.0));
         }
         let operators = arm.cell.detail_text().replace('\n', ", ");
@@ -167,7 +167,7 @@ impl Session {
         self.bench.end_cell(&mut sandbox, cell)?;
         let skipping = Special { skip_kernels: true, ..self.bench.ordinary() };
         let cell = self.bench.candidate_cell(&mut sandbox, source, skipping)?;
-        let mut arm = Arm::new(sandbox, cell, Side::Candidate, &self.bench.opened)?;
+        let mut arm = self.bench.arm(sandbox, cell, Side::Candidate)?;
         let honest = self.audit_own_kernels(&mut arm, outcome).check(OWN_KERNELS);
         self.bench.end_arm(arm, honest, outcome)
     }
@@ -205,7 +205,7 @@ impl Session {
         let limit = self.bench.options.timeout;
         arm.ask(op::Import, limit)?;
         arm.ask(op::Construct(0), limit)?;
-        arm.audited(&mut self.bench.referee, set, limit)
+        self.bench.audited(arm, set, limit)
     }
 }
 

@@ -24,10 +24,11 @@ mod words;
 
 use crate::{
     cell::Cell,
+    device::Profiler,
     error::Result,
     failure::{Failure, OnFailure, Tried},
     judge::{
-        EvalOptions, Observer, Session,
+        Observer, Session,
         arm::{Arm, How},
         outcome::Outcome,
         timing::{RING, starts_threads},
@@ -100,17 +101,30 @@ impl Session {
     ///
     /// `Err` means that our own machinery failed. A candidate that does not build or run has a profile that says so.
     pub fn profile(&mut self, source: &str, options: ProfileOptions, observer: &dyn Observer) -> Result<Profile> {
-        let _turn = self.bench.timing_turn(observer)?;
-        match gpu(&self.bench.options) {
-            Some(device) => self.profile_on_gpu(&device, source, options, observer),
-            None => self.profile_on_cpu(source, options.time_us, observer),
+        let _lock = self.bench.lock_for_timing(observer)?;
+        match self.bench.device.profiler() {
+            Profiler::Nvidia { torch_name, .. } => self.profile_on_gpu(torch_name, source, options, observer),
+            Profiler::Processors => self.profile_on_cpu(source, options.time_us, observer),
+            Profiler::Missing(reason) => {
+                let mut ladder = Ladder::default();
+                ladder.note(CANDIDATE, 0.0, Err(reason));
+                Ok(ladder.finish(None))
+            }
         }
     }
 
     /// Whether cells run on a GPU, where a sanitizer can check them.
     #[must_use]
     pub fn runs_on_gpu(&self) -> bool {
-        gpu(&self.bench.options).is_some()
+        self.checked_by_sanitizer().is_some()
+    }
+
+    /// As torch names the device, where compute-sanitizer can check kernels on it.
+    fn checked_by_sanitizer(&self) -> Option<&'static str> {
+        match self.bench.device.profiler() {
+            Profiler::Nvidia { torch_name, .. } => Some(torch_name),
+            Profiler::Processors | Profiler::Missing(_) => None,
+        }
     }
 
     fn profile_on_cpu(&mut self, source: &str, time_us: Option<f64>, observer: &dyn Observer) -> Result<Profile> {
@@ -246,7 +260,7 @@ impl Session {
             let running = scope.spawn(move || perf::run(command));
             while !running.is_finished() {
                 if again {
-                    arm.lay(&mut self.bench.referee, &set)?;
+                    self.bench.lay(arm, &set)?;
                 }
                 arm.ask(op::Repeat(calls), limit).because("a call failed while perf looked on")?;
             }
@@ -301,9 +315,9 @@ impl Session {
         let bench = peaks::Bench {
             cache: &self.bench.options.cache,
             compilers,
-            cpu: &self.bench.device.name,
+            cpu: &self.bench.device_info.name,
             threads: self.bench.options.threads,
-            last_level_cache: self.bench.device.last_level_cache,
+            last_level_cache: self.bench.device_info.last_level_cache,
             fresh: self.bench.options.fresh,
         };
         let least = self.least_bytes();
@@ -321,9 +335,9 @@ impl Session {
         let (load, how) = match measured {
             Ok(peaks) => (load(&peaks), "memory by reads and a triad".to_owned()),
             Err(reason) => {
-                self.bench.evictor.evict();
-                self.bench.evictor.evict();
-                let bandwidth = self.bench.evictor.bandwidth();
+                self.bench.device.empty_caches();
+                self.bench.device.empty_caches();
+                let bandwidth = self.bench.device.bandwidth_seen().unwrap_or_default();
                 let load = roofline::Load { bytes: least, flops: reference.flops(), bandwidth, flops_per_s: None };
                 (load, format!("memory by plain reads only, no arithmetic ({reason})"))
             }
@@ -347,12 +361,6 @@ impl Session {
     fn least_bytes(&self) -> f64 {
         self.bench.opened.variants.first().map_or(0.0, least_bytes)
     }
-}
-
-/// The device that a session's cells run on, as torch names it (`cuda:0`); none on a CPU.
-fn gpu(options: &EvalOptions) -> Option<String> {
-    // The only one that its processes see.
-    options.place.is_gpu().then(|| "cuda:0".to_owned())
 }
 
 /// Notes what was sampled; parts of the time by function and loop.

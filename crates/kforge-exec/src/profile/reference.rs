@@ -34,7 +34,7 @@ impl Session {
         let threads = self.bench.options.threads.to_string();
         let place = [
             self.bench.opened.key.as_str(),
-            &self.bench.device.name,
+            &self.bench.device_info.name,
             &threads,
             &self.bench.versions.torch,
             &self.bench.versions.kforge,

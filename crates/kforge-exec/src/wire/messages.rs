@@ -41,7 +41,8 @@ pub(crate) struct Policy<'a> {
     pub(crate) seccomp: Vec<String>,
     pub(crate) tool_seccomp: Vec<String>,
     pub(crate) namespaces: bool,
-    pub(crate) gpu: bool,
+    /// The package of the harness that says which files its driver needs.
+    pub(crate) device: &'a str,
 }
 
 /// What a supervisor does.

@@ -129,7 +129,7 @@ fn policy(path: &Path) -> Policy<'_> {
         seccomp: Vec::new(),
         tool_seccomp: Vec::new(),
         namespaces: true,
-        gpu: false,
+        device: "cpu",
     }
 }
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..shared import device_context, names
+from ..shared import names
 from ..shared.framework_ways import EAGER, MODES, NARROW, prepared
-from . import tuning
+from . import devices, tuning
 
 
 def in_its_way(model: nn.Module, baseline: str, arguments: list[Any], mul: str, dtypes: list[torch.dtype]) -> Any:
@@ -24,8 +24,7 @@ def in_its_way(model: nn.Module, baseline: str, arguments: list[Any], mul: str, 
 def _compiled(model: nn.Module, how: str) -> Any:
     if how == EAGER:
         return model
-    if device_context.on_gpu():
-        tuning.choose_by_device_time()
+    devices.cell().before_compiling()
     return torch.compile(model, mode=MODES[how])
 
 

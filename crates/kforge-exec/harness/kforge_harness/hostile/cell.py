@@ -6,7 +6,6 @@ Baselines run here too, in a sandbox of the same kind, so that both arms carry t
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import inspect
 import json
@@ -15,10 +14,8 @@ import os
 import socket
 import struct
 import sys
-import threading
 import time
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,15 +24,14 @@ from ..shared import device_context, layout, names, wire
 from ..shared.align import align
 from ..shared.modes import of_calls
 from ..shared.slot_layout import Plan
-from . import audit, baselines, modules
+from . import audit, baselines, devices, modules
 from .failure import Failure, classify
-from .outputs import Expected, as_expected, checked, claims, copied
+from .outputs import Expected, as_expected, checked, claims
 from .written import Writes
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
 _LAUNCHES = "launches.json"
 _WARM_ROWS = 6  # of results that may be there at once: held, before, now, and what lies between
-_MOST_WARM, _PIECE = 256 << 20, 8 << 20
 
 
 def main(spec: dict[str, Any], fds: list[int]) -> None:
@@ -59,51 +55,6 @@ def main(spec: dict[str, Any], fds: list[int]) -> None:
 
 
 Memory = memoryview | torch.Tensor
-
-
-class _Host:
-    """Inputs in shared memory, results in this process's own, and the processor's clock."""
-
-    def __init__(self, plan: Plan, input_file: int) -> None:
-        mapped = mmap.mmap(input_file, plan.input_size)
-        self.inputs: list[Memory] = plan.inputs(memoryview(mapped))
-        base = torch.frombuffer(mapped, dtype=torch.uint8).data_ptr()
-        self.input_range = (base, base + plan.input_size)
-
-    def run(self, model: Any, arguments: list[list[Any]], results: list[Any], clone: bool) -> tuple[int, int]:
-        start = _clock()
-        for these in arguments:
-            result = model(*these)
-            results.append(copied(result, _always) if clone else result)
-        return _clock() - start, 0
-
-    def locate(self, address: int) -> tuple[int, int]:
-        return 1, address
-
-    def take_fresh(self) -> list[tuple[int, int]]:
-        return []
-
-    def empty(self, make: Callable[[], Any]) -> Any:
-        return make()
-
-    def fetch(self) -> None:
-        """Inputs are here."""
-
-    def wait(self) -> None:
-        """What was called is done."""
-
-
-def _always(_tensor: torch.Tensor) -> bool:
-    return True
-
-
-def _slots(spec: dict[str, Any], input_file: int) -> Any:
-    plan = Plan(spec["input_bytes"], spec["output_bytes"], spec["places"])
-    if not device_context.on_gpu():
-        return _Host(plan, input_file)
-    from .cuda import cell as cuda_cell
-
-    return cuda_cell.Gpu(plan, input_file, spec["staged"])
 
 
 class _Variant:
@@ -164,7 +115,8 @@ class _Cell:
         self._detail = mmap.mmap(detail_fd, wire.DETAIL_BYTES)
         device_context.settle(spec["place"])
         device_context.allow_precision(spec["mul"])
-        self._slots = _slots(spec, in_fd)
+        plan = Plan(spec["input_bytes"], spec["output_bytes"], spec["places"])
+        self._slots: Any = devices.cell().slots(plan, in_fd, spec)
         self._copies = _Copies(out_fd, spec) if spec["copies"] else None
         self._variants = [
             _Variant(v, self._slots.inputs, fd) for v, fd in zip(spec["variants"], weight_fds, strict=True)
@@ -177,14 +129,12 @@ class _Cell:
         self._writes: Any = None  # what its calls must write besides what they return
         self._arguments: list[list[Any]] = []
         self._results: list[Any] = []  # of the last row
-        self._warm = 0  # bytes that the heap has had at once
         self._before: list[Any] = []  # of the row before it, where there is room
         self._held: list[Any] = []
         self._clone = False
         self._is_null = False
         self._fresh_files: list[int] = []
         torch.set_num_threads(spec["threads"])
-        self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self._audit = audit.install(
             skip_kernels=spec["skip_kernels"], interpret=spec["triton"], arch=spec["arch"], source=spec["source"],
             pose=spec["aot"] and spec["model"] == "triton",
@@ -204,8 +154,7 @@ class _Cell:
                 align(self._model, weights)
                 self._writes.settle(weights)
             case wire.Op.PIN:
-                if not device_context.on_gpu():
-                    place_threads(self._cores, apart=request.on)
+                self._slots.place_threads(apart=request.on)
             case wire.Op.READY:
                 self._ready(request.calls, request.is_null)
             case wire.Op.HOLD_RESULTS:
@@ -307,9 +256,10 @@ class _Cell:
         return wire.Constructed(prepare_ns, len(unplaced))
 
     def _new_model(self, variant: _Variant) -> Any:
-        """On a GPU weights are made there: filling them on the CPU would take longer than all else."""
+        """Where the device has memory of its own weights are made there: filling them on the CPU would take longer than all
+        else."""
         made = self._class()
-        if device_context.on_gpu():
+        if device_context.own_memory():
             try:
                 with device_context.new_tensors_here():
                     return device_context.brought_here(made(*variant.init))
@@ -330,25 +280,13 @@ class _Cell:
     def _ready(self, count: int, is_null: bool) -> None:
         """What belongs to no time: old results go, and arguments for the next row are made."""
         self._is_null = is_null
-        self._warm_heap(count)
+        self._slots.warm_heap(_WARM_ROWS * count * sum(f.nbytes for f in self._current.expected.output_fields))
         self._before = self._results if self._spec["keeps"] else []
         # Outside of inference mode: torch.compile would take other tensors for other inputs and compile again.
         self._arguments = [self._current.arguments(place) for place in range(count)]
         self._writes.restore()
         self._results = self._slots.empty(lambda: [self._nothing() for _ in range(count)]) if self._is_null else []
         self._slots.wait()
-
-    def _warm_heap(self, count: int) -> None:
-        """Memory for results of several rows is made once, in every arm alike, as in a program that has run for a while: the
-        first touch of a page takes longer than many kernels do, and chance decides when it happens."""
-        if device_context.on_gpu():
-            return
-        wanted = min(_WARM_ROWS * count * sum(f.nbytes for f in self._current.expected.output_fields), _MOST_WARM)
-        if wanted > self._warm:
-            # In pieces that the allocator keeps when they are given back.
-            pieces = [torch.ones(_PIECE, dtype=torch.uint8) for _ in range(-(-wanted // _PIECE))]
-            del pieces
-            self._warm = wanted
 
     def _nothing(self) -> Any:
         """A result that nobody computed."""
@@ -484,18 +422,3 @@ class _Cell:
         self._detail[: len(data)] = data
         if len(data) < wire.DETAIL_BYTES:
             self._detail[len(data)] = 0
-
-
-def place_threads(cores: list[int], apart: bool) -> None:
-    """Holds the calling thread on one core and the pools' threads on the others, or sets them all free again.
-
-    A spinning barrier whose two threads were woken on the same core takes a scheduler tick instead of microseconds.
-    """
-    if len(cores) < 2:
-        return
-    caller = threading.get_native_id()
-    others = sorted(int(name) for name in os.listdir("/proc/self/task") if int(name) != caller)
-    places = {caller: {cores[0]}} | {thread: {cores[1 + i % (len(cores) - 1)]} for i, thread in enumerate(others)}
-    for thread, place in places.items():
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(thread, place if apart else set(cores))

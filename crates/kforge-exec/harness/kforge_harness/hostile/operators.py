@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from ..shared import device_context
 from ..shared.modes import Watch, name_of, of_calls
 from .audit import _NOT_COMPUTING
 
@@ -87,17 +88,16 @@ def _timed(
 ) -> list[dict[str, Any]]:
     from torch.profiler import ProfilerActivity, profile
 
-    on_gpu = any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in tree_leaves(arguments()))
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    elsewhere = device_context.own_memory()  # where launching is one thing and computing another
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if elsewhere else [])]
     with of_calls(autograd):
         model(*arguments())
         with profile(activities=activities) as profiler:
             for _ in range(max(calls, 1)):
                 model(*arguments())
-            if on_gpu:
-                torch.cuda.synchronize()
-    # On a GPU an operator's time is that of its kernels; what the host did meanwhile is launching.
-    used = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+            device_context.wait()
+    # On such a device an operator's time is that of its kernels; what the host did meanwhile is launching.
+    used = "self_device_time_total" if elsewhere else "self_cpu_time_total"
     rows: list[dict[str, Any]] = [
         {
             "name": str(event.key)[:80],
@@ -108,7 +108,7 @@ def _timed(
         for event in profiler.key_averages()
         if getattr(event, used) > 0
         and not is_overhead(str(event.key))
-        and (not on_gpu or "cpu" in str(event.device_type).lower())
+        and (not elsewhere or "cpu" in str(event.device_type).lower())
     ]
     total = sum(row["self_us"] for row in rows) or 1.0
     rows.sort(key=lambda row: -row["self_us"])
@@ -129,8 +129,7 @@ def kernels(model: Any, arguments: Callable[[], list[Any]], calls: int) -> str:
         with torch.inference_mode(), profile(activities=[ProfilerActivity.CUDA]) as profiler:
             for _ in range(calls):
                 model(*arguments())
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
+            device_context.wait()
         rows = [event for event in profiler.key_averages() if "cuda" in str(event.device_type).lower()]
         rows = [event for event in rows if not is_overhead(str(event.key))]
         rows.sort(key=lambda event: -float(event.self_device_time_total))

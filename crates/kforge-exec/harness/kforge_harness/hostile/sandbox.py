@@ -9,12 +9,13 @@ could not be enforced is collected by name: the level in a result is what was re
 from __future__ import annotations
 
 import base64
+import importlib
 import os
 import resource
 import signal
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ..shared import linux
 
@@ -40,7 +41,7 @@ class Policy:
     seccomp: list[bytes]
     tool_seccomp: list[bytes]
     namespaces: bool
-    gpu: bool
+    device: str  # whose driver's files may be used
 
     @staticmethod
     def parse(message: dict[str, Any]) -> Policy:
@@ -54,7 +55,7 @@ class Policy:
             seccomp=[base64.b64decode(program) for program in message["seccomp"]],
             tool_seccomp=[base64.b64decode(program) for program in message["tool_seccomp"]],
             namespaces=message["namespaces"],
-            gpu=message["gpu"],
+            device=message["device"],
         )
 
 
@@ -126,7 +127,7 @@ def confine(policy: Policy, enforced: Enforced, tools: bool = False) -> None:
     tools = tools and enforced.namespaces
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, policy.scratch_bytes)
-    if not policy.gpu:  # the driver reserves address space for all of the device's memory; the supervisor counts pages
+    if _rules_of(policy.device).LIMITS_ADDRESSES:  # elsewhere the supervisor's count of pages has to do
         _limit(resource.RLIMIT_DATA, policy.memory_bytes)
     _limit(resource.RLIMIT_NOFILE, 1024)
     if os.getuid() != 0:
@@ -145,21 +146,24 @@ def confine(policy: Policy, enforced: Enforced, tools: bool = False) -> None:
         private = ("/dev/shm",) if enforced.namespaces else ()  # elsewhere it is the machine's own
         for path in (*_WRITABLE, *private, *policy.writable, policy.scratch):
             rules.allow(path, write=True)
-        if policy.gpu:
-            _allow_gpu(rules)
+        _rules_of(policy.device).allow(rules)
         rules.enforce()
     for program in policy.tool_seccomp if tools else policy.seccomp:
         linux.install_seccomp(program)
 
 
-def _allow_gpu(rules: linux.Landlock) -> None:
-    """What the driver opens: its devices, its facts, and /proc, where it names its threads."""
-    for path in ("/sys", "/usr/local/nvidia"):
-        rules.allow(path, write=False)
-    for name in sorted(os.listdir("/dev")):
-        if name.startswith("nvidia") and not name.startswith("nvidia-caps"):
-            rules.allow(f"/dev/{name}", write=True)
-    rules.allow_writing("/proc")
+class _Rules(Protocol):
+    """The module `sandbox` of a device's package, which does without torch."""
+
+    LIMITS_ADDRESSES: bool  # whether what a process maps says what it holds
+
+    def allow(self, rules: linux.Landlock) -> None:
+        """What the device's driver opens."""
+
+
+def _rules_of(place: str) -> _Rules:
+    """`place` is what kforge calls the device; the package comes first in it."""
+    return cast(_Rules, importlib.import_module(f".{place.partition(':')[0]}.sandbox", __package__))
 
 
 def survey(policy: Policy, enforced: Enforced) -> None:

@@ -21,7 +21,7 @@ FORKS = {
 }
 POLICY = (
     *("scratch", "scratch_bytes", "memory_bytes", "process_limit", "readable", "writable"),
-    *("seccomp", "tool_seccomp", "namespaces", "gpu"),
+    *("seccomp", "tool_seccomp", "namespaces", "device"),
 )
 
 # What a supervisor is told to do, and which limits it names when one was broken.

@@ -30,7 +30,8 @@ def ways(model: nn.Module, arguments: list[Any], mul: str, writes: bool) -> list
         made += [f"{EAGER}+{AUTOCAST}", f"{EAGER}+{CAST_WEIGHTS}"]
     if products.convolves:
         best = made[-1]
-        made.append(f"{best}+{CHANNELS_LAST}" + (f"+{CUDNN_BENCHMARK}" if device_context.on_gpu() else ""))
-        if device_context.on_gpu():
+        tunes = device_context.current().tunes_convolutions
+        made.append(f"{best}+{CHANNELS_LAST}" + (f"+{CUDNN_BENCHMARK}" if tunes else ""))
+        if tunes:
             made.append(f"{best}+{CUDNN_BENCHMARK}")
     return made

@@ -112,11 +112,7 @@ def run(action: Any, what: str) -> Any:
 
 
 def seed_everything(seed: int) -> None:
-    if device_context.on_gpu():
-        torch.manual_seed(seed)
-    else:
-        # Without a device `torch.manual_seed` keeps a stack trace of each call for the day there is one: a millisecond.
-        torch.default_generator.manual_seed(seed)
+    device_context.current().seed(seed)
     numpy.random.seed(seed % (1 << 32))
     random.seed(seed)
 
@@ -154,8 +150,9 @@ def draw_inputs(module: types.ModuleType, seed: int) -> Drawn:
 
 
 def _drawn_here(module: types.ModuleType, seed: int) -> Any:
-    """On a GPU values are drawn there, which is quicker by far; a problem that insists on the CPU is let."""
-    if device_context.on_gpu():
+    """On a device with memory of its own values are drawn there, which is quicker by far; a problem that insists on the CPU
+    is let."""
+    if device_context.own_memory():
         try:
             seed_everything(seed)
             with device_context.new_tensors_here():
@@ -176,7 +173,7 @@ def init_inputs(module: types.ModuleType) -> list[Any]:
 
 
 def construct(module: types.ModuleType, seed: int) -> nn.Module:
-    if device_context.on_gpu():
+    if device_context.own_memory():
         try:
             seed_everything(seed)
             arguments = init_inputs(module)

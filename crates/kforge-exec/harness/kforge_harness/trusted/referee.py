@@ -19,9 +19,8 @@ from typing import Any
 import torch
 
 from ..shared import device_context, layout, names, wire
-from . import intake, workers
+from . import devices, intake
 from .compare import compare
-from .cuda import referee as cuda_referee
 from .doubt import Doubt
 from .draw import PATCHED, REDRAWN, SCALED
 from .errors import pieces, rms_of
@@ -62,13 +61,12 @@ def main(message: dict[str, Any], fds: list[int]) -> None:
         except Exception as error:
             traceback.print_exc()
             if device_context.is_no_memory(error):
-                answer = {"problem_error": cuda_referee.too_large(None, error), "no_room": True}
+                answer = {"problem_error": devices.referee().too_large(None, error), "no_room": True}
             else:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 at = f"{os.path.basename(frame.filename)}:{frame.lineno}"
                 answer = {"internal_error": f"{type(error).__name__}: {error} ({at})"}
-        if not device_context.on_gpu():
-            workers.dismiss()
+        devices.referee().after_answer()
         wire.send_json(channel, answer, passed)
         for fd in passed:
             os.close(fd)
@@ -78,7 +76,7 @@ class _Referee:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.reference: Reference | None = None
-        self.desk: cuda_referee.Desk | None = None  # on a GPU
+        self.desk: devices.Desk | None = None  # where sets are kept on a device
         self._tight = False  # whether the device has no room for more than one set
         self._needed = 0  # of the device's memory, by a look at the problem
         self._private: list[memoryview] = []  # copies of results: the candidate's places, then the baseline's
@@ -104,7 +102,7 @@ class _Referee:
         except Exception as error:
             if not device_context.is_no_memory(error):
                 raise
-            raise TooLarge(cuda_referee.too_large(self.reference, error)) from None
+            raise TooLarge(devices.referee().too_large(self.reference, error)) from None
 
     def _perform(self, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
         if request["do"] in names.DEVICE_REQUESTS:
@@ -120,7 +118,7 @@ class _Referee:
     def _of_the_problem(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         match request["do"]:
             case "look":
-                seen = cuda_referee.look(self.problem, request["contract"].get("shapes", []))
+                seen = devices.referee().look(self.problem, request["contract"].get("shapes", []))
                 self._needed = seen["needed_bytes"]
                 return seen
             case "open":
@@ -156,8 +154,7 @@ class _Referee:
         """With the contract that kforge has checked and merged from the problem's own words and the user's flags."""
         contract = request["contract"]
         key_parts = [_FORM, self.problem.fingerprint(), contract, torch.__version__, request["reduced"]]
-        if device_context.on_gpu():
-            key_parts.append(torch.cuda.get_device_name(0))
+        key_parts += devices.referee().key_parts()
         device_context.allow_precision(contract.get("mul") or "fp32")
         key = hashlib.sha256(json.dumps(key_parts, sort_keys=True).encode()).hexdigest()[:24]
         # Fresh seeds live and end with this session; kept ones are never mixed with them.
@@ -169,9 +166,9 @@ class _Referee:
             secret = bytes.fromhex(kept["secret"] if kept else request["secret"])
             session = Store(request["session_store"])
             device_store = None
-            if device_context.on_gpu():
-                self._tight = self._tight or self._needed > cuda_referee.free_bytes()
-                device_store = cuda_referee.device_store(self._tight)
+            if device_context.own_memory():
+                self._tight = self._tight or self._needed > devices.referee().free_bytes()
+                device_store = devices.referee().device_store(self._tight)
             reference = Reference(
                 self.problem, contract, secret, self.store, request["reduced"], session, device_store, self._tight
             )
@@ -183,9 +180,8 @@ class _Referee:
                 reference.prepare()
                 self._report = intake.examine(reference)
                 self._save()
-        if device_context.on_gpu():
-            device_context.give_back_unused()
-            self.desk = cuda_referee.Desk(reference)
+        device_context.give_back_unused()
+        self.desk = devices.referee().desk(reference)
         return self._describe()
 
     def _opened(self) -> Reference:

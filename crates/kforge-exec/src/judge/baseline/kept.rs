@@ -36,8 +36,8 @@ pub(super) fn read(bench: &Bench) -> Vec<Baseline> {
 fn file(bench: &Bench) -> PathBuf {
     let key = short_hash(&[
         bench.opened.key.as_str(),
-        &bench.device.name,
-        &bench.device.threads.to_string(),
+        &bench.device_info.name,
+        &bench.device_info.threads.to_string(),
         &bench.versions.torch,
         &bench.versions.compiler,
         &bench.versions.torch_overrides.join(";"),

@@ -26,8 +26,6 @@ use std::{
 };
 
 const AUTOTUNE_LIMIT: Duration = Duration::from_mins(1);
-/// On a GPU: until max-autotune has recorded its graphs, which cannot be queued.
-const SETTLING_CALLS: usize = 3;
 /// Sets of each distribution that a way must be right on, and by how much of what the contract allows.
 const PROBES: usize = 2;
 const MARGIN: f64 = 0.8;
@@ -82,7 +80,7 @@ impl Baselines {
 
     pub(super) fn make(&mut self, bench: &mut Bench, name: &str, observer: &dyn Observer) -> Tried<Made> {
         observer.stage(&format!("starting baseline {name}"));
-        let slots = bench.take_lane()?;
+        let slots = bench.take_slots()?;
         let mut sandbox = self.enter(bench, name)?;
         let inductor = bench.inductor_cache()?;
         let weights = bench.referee.weights(&bench.opened)?;
@@ -93,7 +91,7 @@ impl Baselines {
         let env = maker.environment(sandbox.scratch(), Some(&inductor));
         let fds: Vec<BorrowedFd<'_>> = weights.iter().map(Sealed::fd).collect();
         let cell = Cell::spawn(&mut sandbox, &spec, &env, slots, &fds)?;
-        let mut arm = Arm::new(sandbox, cell, Side::Baseline, &bench.opened)?;
+        let mut arm = bench.arm(sandbox, cell, Side::Baseline)?;
         let limit = bench.options.baselines.limit(name);
         arm.ask(op::Import, limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
         arm.ask(op::Construct(0), limit).denied(|verdict| self.not_run(bench, verdict, limit))?;
@@ -117,7 +115,7 @@ impl Baselines {
 
     /// A note for the table.
     fn not_run(&mut self, bench: &Bench, verdict: &Verdict, limit: Duration) -> String {
-        self.without_room |= bench.gpu.is_some() && verdict.kind == Some(Kind::OutOfMemory);
+        self.without_room |= bench.device.reserved_as().is_some() && verdict.kind == Some(Kind::OutOfMemory);
         not_run(verdict, limit)
     }
 
@@ -145,7 +143,7 @@ impl Baselines {
         if name != EAGER {
             keeps_the_contract(bench, &mut arm, limit)?;
         }
-        for _ in 0..bench.gpu.as_ref().map_or(0, |_| SETTLING_CALLS) {
+        for _ in 0..bench.device.policy().settling_calls {
             let _ = bench.call(&mut arm, &set, How::untimed(limit)).or_reason()?;
         }
         // As beside a candidate: two threads on one core would make the choice of the fastest a matter of luck.

@@ -40,7 +40,7 @@ pub(super) struct Asking {
 impl Asking {
     /// `own` are the mangled names of the kernels to look at.
     pub(super) fn new(session: &Session, program: Program, own: &[String], everything: bool) -> Self {
-        let chip = format!("{} {}", session.bench.options.arch, session.bench.device.name);
+        let chip = format!("{} {}", session.bench.options.arch, session.bench.device_info.name);
         let kept = Kept::open(&session.bench.options.cache, &chip, &program.version);
         Self { program, chip, kept, pattern: names::pattern(own), everything }
     }

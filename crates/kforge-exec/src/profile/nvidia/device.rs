@@ -1,6 +1,6 @@
 //! What a GPU can give at most, from what its driver says of it.
 
-use crate::judge::gpu::Gpu;
+use crate::device::cuda::Gpu;
 
 /// As far as its limits need it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! compute-sanitizer on a winner: what it finds sends a candidate back, whatever its outputs look like.
 
 use super::{
-    super::{DOES_NOT_BUILD, NOT_CONSTRUCTED, gpu, refused},
+    super::{DOES_NOT_BUILD, NOT_CONSTRUCTED, refused},
     capture::Under,
     sanitizer::{self, Ended, TOOLS},
     sass::Facts,
@@ -36,19 +36,19 @@ impl Session {
     ///
     /// `Err` means that our own machinery failed. `SanitizerReport::digest` says whether the candidate is to go back.
     pub fn sanitize(&mut self, source: &str, observer: &dyn Observer) -> Result<SanitizerReport> {
-        let Some(device) = gpu(&self.bench.options) else {
+        let Some(device) = self.checked_by_sanitizer() else {
             return Ok(none("there is no GPU in this session: compute-sanitizer checks kernels where they run"));
         };
         let Some(program) = Program::find("compute-sanitizer") else {
             return Ok(none("compute-sanitizer is not there; it comes with the CUDA toolkit"));
         };
-        let _turn = self.bench.shared_turn(observer)?;
+        let _lock = self.bench.lock_shared(observer)?;
         observer.stage("looking for smaller sizes");
-        if let Some(report) = self.sanitize_reduced(&device, &program, source, observer)? {
+        if let Some(report) = self.sanitize_reduced(device, &program, source, observer)? {
             return Ok(report);
         }
         match self.right_arm(OWN_SIZES, source, observer).or_reason()? {
-            Ok(arm) => self.run_tools(arm, &device, &program, source, OWN_SIZES, observer),
+            Ok(arm) => self.run_tools(arm, device, &program, source, OWN_SIZES, observer),
             Err(reason) => Ok(none(&reason)),
         }
     }

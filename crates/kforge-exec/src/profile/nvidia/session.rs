@@ -18,6 +18,7 @@ use super::{
     tool::{self, Part, Program},
 };
 use crate::{
+    device::Profiler,
     error::Result,
     failure::{OnFailure, Tried},
     judge::{Observer, Session, arm::Arm, outcome::Outcome, spec::Special},
@@ -119,7 +120,10 @@ impl Session {
         let counted_s = begun.elapsed().as_secs_f64();
         let mut reference_rung = Ladder::default();
         let reference = self.reference(&mut reference_rung, observer)?;
-        let chip = self.bench.gpu.as_ref().map(Device::from).unwrap_or_default();
+        let chip = match self.bench.device.profiler() {
+            Profiler::Nvidia { gpu, .. } => Device::from(gpu),
+            Profiler::Processors | Profiler::Missing(_) => Device::default(),
+        };
         let scene = self.scene(&reference, &chip, time_us);
         let mut ran: Vec<String> = counted.iter().flat_map(|log| &log.launches).map(|l| l.kernel.clone()).collect();
         let told = counted.and_then(|log| {

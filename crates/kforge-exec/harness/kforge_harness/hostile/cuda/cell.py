@@ -10,8 +10,9 @@ import torch
 
 from ...shared.cuda import driver as cuda_driver
 from ...shared.slot_layout import INPUT_SLOT, OPEN, Plan
+from .. import tuning
 from ..outputs import copied
-from . import slots
+from . import slots as memory
 from .segments import Segments
 
 _clock = time.perf_counter_ns  # before any candidate could replace it
@@ -22,7 +23,7 @@ class Gpu:
 
     def __init__(self, plan: Plan, input_file: int, staged: bool) -> None:
         self._driver = cuda_driver.load()
-        self._slots = slots.of(self._driver, plan, input_file, staged)
+        self._slots = memory.of(self._driver, plan, input_file, staged)
         self._segments = Segments(self._driver)
         self.inputs = self._slots.inputs
         self.input_range = self._slots.input_range
@@ -91,6 +92,12 @@ class Gpu:
     def wait(self) -> None:
         self._driver.wait_for_device()
 
+    def warm_heap(self, nbytes: int) -> None:
+        """The pool of the device is no heap of pages that are made when they are touched."""
+
+    def place_threads(self, apart: bool) -> None:
+        """No thread computes."""
+
     def time_as_graph(self, call: Callable[[], Any], replays: int) -> int:
         """Nanoseconds of the same launches replayed as one CUDA graph, one after the other, caches warm."""
         graph = torch.cuda.CUDAGraph()
@@ -103,6 +110,14 @@ class Gpu:
         self._driver.record(self._end, self._stream)
         self._driver.wait(self._end)
         return self._driver.elapsed_ns(self._start, self._end) // replays
+
+
+def slots(plan: Plan, input_file: int, spec: dict[str, Any]) -> Gpu:
+    return Gpu(plan, input_file, spec["staged"])
+
+
+def before_compiling() -> None:
+    tuning.choose_by_device_time()
 
 
 def _working(action: Callable[[], None]) -> Callable[[], None]:

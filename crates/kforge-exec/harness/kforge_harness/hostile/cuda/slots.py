@@ -7,8 +7,8 @@ from typing import Protocol
 
 import torch
 
-from ...shared import device_context
 from ...shared.cuda import driver as cuda_driver
+from ...shared.cuda import memory
 from ...shared.slot_layout import Plan
 
 
@@ -27,7 +27,7 @@ class Shared:
     """The referee sees the same memory: nothing is copied."""
 
     def __init__(self, driver: cuda_driver.Driver, plan: Plan, file: int) -> None:
-        slot = device_context.device_bytes(driver.map(file, driver.size_of(plan.input_size)), plan.input_size)
+        slot = memory.device_bytes(driver.map(file, driver.size_of(plan.input_size)), plan.input_size)
         self.inputs = plan.inputs(slot)
         self.input_range = _range(slot)
         self.gate = plan.gate(slot).data_ptr()
@@ -42,7 +42,7 @@ class Staged:
     def __init__(self, driver: cuda_driver.Driver, plan: Plan, file: int) -> None:
         host_input, address = _pinned(driver, file, plan.input_size)
         self.gate = address + plan.gate(host_input).data_ptr() - host_input.data_ptr()
-        slot = device_context.device_bytes(driver.plain_memory(plan.input_size), plan.input_size)
+        slot = memory.device_bytes(driver.plain_memory(plan.input_size), plan.input_size)
         self.inputs = plan.inputs(slot)
         self.input_range = _range(slot)
         self._host_inputs = plan.inputs(host_input)

@@ -10,6 +10,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from ..device_protocol import NoDeviceMemory
+
 _POSIX_FILE = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _PINNED = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
 _ON_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
@@ -25,7 +27,7 @@ class DriverError(RuntimeError):
     """A call of the driver failed."""
 
 
-class NoMemory(DriverError):
+class NoMemory(DriverError, NoDeviceMemory):
     """The device has not so much left."""
 
 

@@ -14,13 +14,11 @@ import torch
 
 from ...shared import device_context, layout
 from ...shared.cuda import driver as cuda_driver
+from ...shared.cuda import memory as device_memory
 from ...shared.slot_layout import INPUT_SLOT
+from ..torch_device.results import Unreadable, view
 
 _MOST_SEGMENTS = 256
-
-
-class Unreadable(Exception):
-    """What a cell says of its results makes no sense."""
 
 
 class Results:
@@ -47,7 +45,7 @@ class Results:
                 if not 0 < size < 1 << 48:
                     raise Unreadable("a piece of memory has no size")
                 address = self._driver.map(file, size)
-                self._segments.append((address, size, device_context.device_bytes(address, size)))
+                self._segments.append((address, size, device_memory.device_bytes(address, size)))
         finally:
             for file in files:
                 os.close(file)
@@ -61,7 +59,7 @@ class Results:
         return found
 
     def _view(self, field: layout.Field, claim: dict[str, Any]) -> torch.Tensor:
-        number, at, strides = claim["segment"], claim["at"], claim["strides"]
+        number = claim["segment"]
         if field.nbytes == 0:
             return torch.empty(field.shape, dtype=field.torch_dtype, device=device_context.device())
         if number == INPUT_SLOT:
@@ -72,12 +70,7 @@ class Results:
             memory = self._segments[number - 1][2]
         else:
             raise Unreadable("it lies in memory of the device that only its own process can see")
-        item = field.torch_dtype.itemsize
-        reach = (1 + sum((size - 1) * stride for size, stride in zip(field.shape, strides, strict=True))) * item
-        if at % item or at + reach > memory.numel():
-            raise Unreadable("it reaches beyond its memory")
-        part = memory[at : at + reach].view(field.torch_dtype)
-        return part.as_strided(field.shape, strides)
+        return view(memory, field, claim)
 
     def stamp(self, fill: bool) -> dict[str, Any]:
         """Looks at what was taken last: whether it is memory of its own, and whether earlier results were left alone."""

@@ -4,31 +4,35 @@
 //! (docs/design/timing.md): arms whose memory differs in age are not equal. A candidate's cells follow one another over
 //! the same slots; with the baseline that stays and one copy of an output, three sets are resident at the most.
 
-use super::{EvalOptions, bench::Bench, gpu::Gpu};
-use crate::{cell::Cell, error::Result, referee::Opened, sandbox::Sandbox, slots::Slots};
+use super::{EvalOptions, bench::Bench};
+use crate::{
+    cell::Cell,
+    device::Device,
+    error::Result,
+    referee::{Opened, Referee},
+    sandbox::Sandbox,
+    slots::Slots,
+};
 use kforge_types::SandboxLevel;
 
-/// Up to this size baselines are measured in turns, each over slots of its own; beyond it one after the other.
-const LARGE: u64 = 64 << 20;
-/// The same on a GPU, as a share of its memory: what fits there once must also fit beside a candidate and the referee.
-const LARGE_SHARE: u64 = 64;
-
-pub(crate) struct Lanes {
+pub(crate) struct SlotPool {
     free: Vec<Slots>,
     /// Whether sets are so large that baselines must not lie in memory together.
     pub(crate) large: bool,
 }
 
-impl Lanes {
-    pub(crate) fn new(options: &EvalOptions, opened: &Opened, gpu: Option<&Gpu>) -> Result<Self> {
-        let sizes = slot_sizes(opened);
-        let large = (sizes.0 + sizes.1) as u64 > gpu.map_or(LARGE, |gpu| gpu.memory_bytes / LARGE_SHARE);
+impl SlotPool {
+    pub(crate) fn new(
+        options: &EvalOptions,
+        opened: &Opened,
+        referee: &mut Referee,
+        device: &dyn Device,
+    ) -> Result<Self> {
+        let large = (opened.input_bytes + opened.output_bytes) as u64 > device.large_bytes();
         let baselines = if large { 1 } else { options.baselines.count(&opened.ways) };
-        let count = match options.place {
-            super::Place::Cpu if !options.no_timing => 1 + baselines,
-            _ => 0,
-        };
-        Ok(Self { free: (0..count).map(|_| Slots::touched(opened)).collect::<Result<_>>()?, large })
+        let beforehand = device.policy().slots_beforehand && options.place.is_timed() && !options.no_timing;
+        let count = if beforehand { 1 + baselines } else { 0 };
+        Ok(Self { free: (0..count).map(|_| device.make_slots(referee, opened)).collect::<Result<_>>()?, large })
     }
 
     /// Once the baseline that stays has its slots, candidates need one pair at a time.
@@ -38,11 +42,10 @@ impl Lanes {
 }
 
 impl Bench {
-    pub(crate) fn take_lane(&mut self) -> Result<Slots> {
-        match self.lanes.free.pop() {
+    pub(crate) fn take_slots(&mut self) -> Result<Slots> {
+        match self.slot_pool.free.pop() {
             Some(slots) => Ok(slots),
-            None if self.options.place.is_gpu() => self.referee.make_lane(),
-            None => Slots::touched(&self.opened),
+            None => self.device.make_slots(&mut self.referee, &self.opened),
         }
     }
 
@@ -54,13 +57,9 @@ impl Bench {
             let mut slots = cell.into_slots();
             slots.wipe(&mut self.referee)?;
             if slots.is_last() {
-                self.lanes.free.push(slots);
+                self.slot_pool.free.push(slots);
             }
         }
         Ok(())
     }
-}
-
-fn slot_sizes(opened: &Opened) -> (usize, usize) {
-    (opened.input_bytes, opened.output_bytes)
 }

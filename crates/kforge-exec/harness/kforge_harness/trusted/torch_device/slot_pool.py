@@ -1,7 +1,7 @@
-"""Slots of cells on a GPU, seen from the trusted side: inputs are laid there, outputs are taken from there.
+"""Slots of cells on a device, seen from the trusted side: inputs are laid there, outputs are taken from there.
 
-Each slot is an allocation of its own, made for nothing else: what lies beside it belongs to nobody. It crosses into a
-cell as a file descriptor. Where the driver cannot share memory of the device, a file of the host takes its place.
+Each slot is an allocation of its own, made for nothing else: what is beside it belongs to nobody. It crosses into a cell as
+a file descriptor. Where nobody can share memory of the device, a file of the host takes its place.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ import mmap
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, Protocol
 
 import torch
 
-from ...shared import device_context
-from ...shared.cuda import driver as cuda_driver
+from ...shared import device_context, layout
 from ...shared.slot_layout import OPEN, Plan
-from .results import Results
-
-_SMALLEST_FLUSH = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -35,16 +31,6 @@ class SharedSlot:
 MakeSlot = Callable[[int], SharedSlot]
 
 
-def device_slot(driver: cuda_driver.Driver, nbytes: int) -> SharedSlot:
-    file, size = driver.allocate(nbytes)
-    try:
-        address = driver.map(file, size)
-    except cuda_driver.DriverError:
-        os.close(file)  # which would keep the memory
-        raise
-    return SharedSlot(file, device_context.device_bytes(address, nbytes), partial(driver.unmap, address, size))
-
-
 def host_slot(nbytes: int) -> SharedSlot:
     file = os.memfd_create("kforge-slot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, nbytes)
@@ -54,11 +40,38 @@ def host_slot(nbytes: int) -> SharedSlot:
     return SharedSlot(file, torch.frombuffer(mmap.mmap(file, nbytes), dtype=torch.uint8), lambda: None)
 
 
+class Results(Protocol):
+    """Results of one cell, taken from where it left or copied them."""
+
+    def learn(self, cell: int, sizes: list[int], files: list[int]) -> None:
+        """Pieces of memory that a cell handed over; another cell starts counting again."""
+
+    def views(
+        self, fields: list[layout.Field], shares: list[bool], calls: list[list[dict[str, Any]]]
+    ) -> list[list[torch.Tensor]]:
+        """Of a row, call by call."""
+
+    def stamp(self, fill: bool) -> dict[str, Any]:
+        """Looks at what was taken last: whether it is memory of its own, and whether earlier results were left alone."""
+
+    def hold(self) -> None:
+        """What was taken last must stay as it is."""
+
+    def held_are_intact(self) -> bool: ...
+
+    def left_are_intact(self) -> bool: ...
+
+    def forget(self) -> None:
+        """Once the process has ended."""
+
+
+MakeResults = Callable[[torch.Tensor, torch.Tensor], Results]  # by the memory of both slots
+
+
 class SlotPool:
     """Inputs of one cell, and its results where it left them."""
 
-    def __init__(self, driver: cuda_driver.Driver, plan: Plan, make_slot: MakeSlot, copies: bool) -> None:
-        self._driver = driver
+    def __init__(self, plan: Plan, make_slot: MakeSlot, make_results: MakeResults, copies: bool) -> None:
         first = make_slot(plan.input_size)
         try:
             # Where memory of a cell cannot be mapped here, it copies its results to this.
@@ -71,7 +84,7 @@ class SlotPool:
         self.files = [slot.file for slot in self._slots]
         self._inputs = plan.inputs(first.memory)
         self._gate = plan.gate(first.memory)
-        self.results = Results(driver, first.memory, second.memory)
+        self.results = make_results(first.memory, second.memory)
         self.wipe()
 
     def release(self) -> None:
@@ -92,7 +105,7 @@ class SlotPool:
             self._inputs[place][: region.numel()].copy_(region)
 
     def open(self) -> None:
-        if not self._gate.is_cuda:  # the device's own order of work does not hold for memory of the host
+        if self._gate.device.type == "cpu":  # a device's own order of work does not hold for memory of the host
             device_context.wait()
         self._gate.fill_(OPEN)
 
@@ -109,18 +122,6 @@ class SlotPool:
         self.results.forget()
         for slot in self._slots:
             slot.memory.zero_()
-
-
-class Flush:
-    """Empties the level-2 cache: twice its size is written and read."""
-
-    def __init__(self, l2_bytes: int) -> None:
-        self.nbytes = max(2 * l2_bytes, _SMALLEST_FLUSH)
-        self._buffer = torch.zeros(self.nbytes // 8, dtype=torch.int64, device=device_context.device())
-
-    def __call__(self) -> None:
-        self._buffer.add_(1)
-        self._buffer.sum()
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -1,13 +1,11 @@
-//! Room on a device: sessions that share a GPU reserve parts of its memory, so that none finds it full of another's sets.
+//! Reservation on a device: sessions that share a GPU reserve parts of its memory, so that none finds it full of another's sets.
 //!
 //! A part is a file that can be locked; it is given back by whoever drops it, and by the system where a process ends. What
 //! a session may hold at its worst is the referee's estimate, so a session that finds no memory all the same, and is not
 //! alone, is tried again with the whole device.
 
-use crate::{
-    error::{ExecError, Result},
-    turn,
-};
+use super::device_lock;
+use crate::error::{ExecError, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::{
     collections::BTreeSet,
@@ -29,17 +27,17 @@ pub(crate) const LEAST: f64 = 0.0;
 const DYING: Duration = Duration::from_millis(1500);
 
 /// Held as long as it lives.
-pub(crate) struct Room {
+pub(crate) struct Reservation {
     device: String,
     parts: Vec<(usize, File)>,
 }
 
-impl Room {
+impl Reservation {
     /// Reserves a share of the device's memory, in the order of asking. Nothing where others hold too much of it until
     /// `patience` is over, counted from when it is our turn to take; where it takes more than a moment `waiting` is told once,
     /// and in words, for whom.
     ///
-    /// Nobody may hold a turn here: those who hold room may be waiting for that turn.
+    /// Nobody may hold the device's lock here: those who have reserved memory may be waiting for it.
     pub(crate) fn reserve(
         device: &str,
         share: f64,
@@ -55,21 +53,23 @@ impl Room {
         };
         let wanted = (share * PARTS as f64).ceil().clamp(1.0, PARTS as f64) as usize;
         // Whoever is at its head is the only one that takes parts: a large session is not overtaken by small ones.
-        let queue = turn::open(&format!("{device} room"))?;
+        let queue = device_lock::open(&format!("{device} room"))?;
         while flock(&queue, FlockOperation::NonBlockingLockExclusive).is_err() {
             if tell_once() {
-                flock(&queue, FlockOperation::LockExclusive)
-                    .map_err(|error| ExecError::Io { what: "cannot wait for room".to_owned(), cause: error.into() })?;
+                flock(&queue, FlockOperation::LockExclusive).map_err(|error| ExecError::Io {
+                    what: "cannot wait for memory of the device".to_owned(),
+                    cause: error.into(),
+                })?;
                 break;
             }
             std::thread::sleep(PAUSE / 10);
         }
         let begun = Instant::now();
-        let mut room = Self { device: device.to_owned(), parts: Vec::new() };
+        let mut made = Self { device: device.to_owned(), parts: Vec::new() };
         loop {
-            room.take_free(wanted)?;
-            if room.parts.len() == wanted {
-                return Ok(Some(room));
+            made.take_free(wanted)?;
+            if made.parts.len() == wanted {
+                return Ok(Some(made));
             }
             if patience.is_some_and(|patience| begun.elapsed() > patience) {
                 return Ok(None);
@@ -79,7 +79,7 @@ impl Room {
         }
     }
 
-    /// Whether somebody else has reserved room on this device.
+    /// Whether somebody else has reserved memory of this device.
     pub(crate) fn has_company(&self) -> Result<bool> {
         let mut all = Self { device: self.device.clone(), parts: Vec::new() };
         all.take_free(PARTS)?; // for this moment
@@ -104,7 +104,7 @@ impl Room {
 }
 
 fn part(device: &str, number: usize) -> Result<File> {
-    turn::open(&format!("{device} room {number}"))
+    device_lock::open(&format!("{device} room {number}"))
 }
 
 /// Leaves our number for those who wait. Where the file is another user's and cannot be written, they learn of an earlier one.
@@ -129,15 +129,15 @@ fn holders(device: &str) -> String {
     if named.is_empty() { "other kforge sessions".to_owned() } else { named.join(", ") }
 }
 
-/// Room of a session: its processes are ended with it, and what they held on the device is free a moment later only.
-pub(crate) struct Lingering(pub(crate) Option<Room>);
+/// Reservation of a session: its processes are ended with it, and what they held on the device is free a moment later only.
+pub(crate) struct Lingering(pub(crate) Option<Reservation>);
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        if let Some(room) = self.0.take() {
+        if let Some(reservation) = self.0.take() {
             std::thread::spawn(move || {
                 std::thread::sleep(DYING);
-                drop(room);
+                drop(reservation);
             });
         }
     }
@@ -164,8 +164,8 @@ mod tests {
             Self(format!("test {name} {}", std::process::id()))
         }
 
-        fn at_once(&self, share: f64) -> Option<Room> {
-            Room::reserve(&self.0, share, AT_ONCE, |_| ()).unwrap()
+        fn at_once(&self, share: f64) -> Option<Reservation> {
+            Reservation::reserve(&self.0, share, AT_ONCE, |_| ()).unwrap()
         }
     }
 
@@ -204,17 +204,17 @@ mod tests {
         held.parts[0].1.set_len(0).unwrap();
         held.parts[0].1.write_all_at(b"4711", 0).unwrap();
         let mut told = String::new();
-        Room::reserve(&device.0, WHOLE, Some(2 * MOMENT), |who| who.clone_into(&mut told)).unwrap();
+        Reservation::reserve(&device.0, WHOLE, Some(2 * MOMENT), |who| who.clone_into(&mut told)).unwrap();
         assert!(told.contains("kforge (pid 4711)") && told.contains("other jobs of this process"), "{told}");
     }
 
     #[test]
-    fn room_of_a_session_outlives_it_for_a_moment() {
+    fn a_reservation_of_a_session_outlives_it_for_a_moment() {
         let device = Device::new("lingering");
         let begun = Instant::now();
         drop(Lingering(device.at_once(WHOLE)));
         let patience = Some(Duration::from_mins(1));
-        assert!(Room::reserve(&device.0, WHOLE, patience, |_| ()).unwrap().is_some());
+        assert!(Reservation::reserve(&device.0, WHOLE, patience, |_| ()).unwrap().is_some());
         assert!(begun.elapsed() >= DYING, "had while the session's processes were ending");
     }
 
@@ -224,9 +224,10 @@ mod tests {
         let first = device.at_once(0.5).unwrap();
         let (told, had) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let reserve = |share: f64| {
-            let room = Room::reserve(&device.0, share, None, |_| _ = told.fetch_add(1, Ordering::SeqCst)).unwrap();
+            let reservation =
+                Reservation::reserve(&device.0, share, None, |_| _ = told.fetch_add(1, Ordering::SeqCst)).unwrap();
             had.lock().unwrap().push(share);
-            drop(room);
+            drop(reservation);
         };
         let until_told = |count: usize| {
             while told.load(Ordering::SeqCst) < count {

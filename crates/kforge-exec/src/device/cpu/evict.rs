@@ -9,28 +9,20 @@ const LARGEST: u64 = 256 << 20;
 const SMALLEST: u64 = 32 << 20;
 
 /// The buffer that pushes everything else out.
-pub(crate) struct Evictor {
+pub(super) struct Evictor {
     buffer: Vec<u64>,
     threads: usize,
     fastest: Duration,
 }
 
 impl Evictor {
-    pub(crate) fn new(last_level_cache: u64, threads: usize) -> Self {
+    pub(super) fn new(last_level_cache: u64, threads: usize) -> Self {
         let bytes = (2 * last_level_cache).clamp(SMALLEST, LARGEST) as usize;
         Self { buffer: vec![1; bytes / 8], threads: threads.max(1), fastest: Duration::MAX }
     }
 
-    /// Where caches are emptied by somebody else.
-    pub(crate) fn none() -> Self {
-        Self { buffer: Vec::new(), threads: 1, fastest: Duration::MAX }
-    }
-
     /// Each thread is held on a core of its own, so that private caches are emptied too.
-    pub(crate) fn evict(&mut self) {
-        if self.buffer.is_empty() {
-            return;
-        }
+    pub(super) fn evict(&mut self) {
         let start = Instant::now();
         let part = self.buffer.len().div_ceil(self.threads);
         std::thread::scope(|scope| {
@@ -45,11 +37,11 @@ impl Evictor {
     }
 
     /// Bytes per second of the best pass: what this machine's memory gives to plain reads.
-    pub(crate) fn bandwidth(&self) -> f64 {
+    pub(super) fn bandwidth(&self) -> f64 {
         self.buffer.len() as f64 * 8.0 / self.fastest.as_secs_f64()
     }
 
-    pub(crate) fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!("{} MiB read by {} threads before each call", (self.buffer.len() * 8) >> 20, self.threads)
     }
 }

@@ -1,5 +1,5 @@
-//! One at a time: several kforge processes on a machine take turns at timing. What would disturb a timing and is not
-//! timed itself (building and checking on a CPU, checking on a GPU) they do together, while nobody times.
+//! One at a time: kforge processes on a machine lock a device while they time on it. What would disturb a timing and is not
+//! timed itself (building and checking on a CPU, checking on a GPU) they do together, under a shared lock.
 
 use crate::error::{ExecError, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -14,13 +14,13 @@ use std::{
 };
 
 /// Held as long as it lives; the system takes it back from a process that ends. It stays in the thread that took it.
-pub(crate) struct Turn {
+pub(crate) struct DeviceLock {
     _file: File,
     of_one: bool,
     _stays: PhantomData<Rc<()>>,
 }
 
-/// How many turns this process holds, since when, and for how long it held any before.
+/// How many locks this process holds, since when, and for how long it held any before.
 struct Meter {
     held: usize,
     since: Option<Instant>,
@@ -30,11 +30,11 @@ struct Meter {
 static METER: Mutex<Meter> = Mutex::new(Meter { held: 0, since: None, before: Duration::ZERO });
 
 thread_local! {
-    /// Turns of this thread: shared ones, and those of its own.
+    /// Locks of this thread: shared ones, and those of its own.
     static HELD: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// For how long this process has held at least one turn: devices were checking or timing for it.
+/// For how long this process has held at least one lock: devices were checking or timing for it.
 #[must_use]
 pub fn busy() -> Duration {
     let meter = METER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ fn count(change: impl FnOnce(&mut usize)) {
     }
 }
 
-impl Drop for Turn {
+impl Drop for DeviceLock {
     fn drop(&mut self) {
         count(|held| *held -= 1);
         let (shared, own) = HELD.get();
@@ -59,8 +59,8 @@ impl Drop for Turn {
     }
 }
 
-impl Turn {
-    /// For timing. Waits until nobody else uses `what` (a device's name); `waiting` is called once if that takes a while.
+impl DeviceLock {
+    /// For timing. Waits until nobody else uses `what` (a device's lock name); `waiting` is called once if that takes a while.
     pub(crate) fn take(what: &str, waiting: impl FnOnce()) -> Result<Self> {
         Self::lock(true, what, (FlockOperation::NonBlockingLockExclusive, FlockOperation::LockExclusive), waiting)
     }
@@ -84,13 +84,15 @@ impl Turn {
     ) -> Result<Self> {
         let (shared, own) = HELD.get();
         if own > 0 || (of_one && shared > 0) {
-            return Err(ExecError::harness("a thread would wait for a turn that it holds itself"));
+            return Err(ExecError::harness("a thread would wait for a device lock that it holds itself"));
         }
         let file = open(what)?;
         if flock(&file, try_it).is_err() {
             waiting();
-            flock(&file, wait_for_it)
-                .map_err(|error| ExecError::Io { what: "cannot wait for a turn".to_owned(), cause: error.into() })?;
+            flock(&file, wait_for_it).map_err(|error| ExecError::Io {
+                what: "cannot wait for a device lock".to_owned(),
+                cause: error.into(),
+            })?;
         }
         Ok(Self::of(file, of_one))
     }
@@ -103,7 +105,7 @@ impl Turn {
     }
 }
 
-/// A file that all kforge processes on this machine know, to be locked.
+/// A file that all kforge processes on this machine know, to be locked. Its name is the same in all versions of kforge.
 pub(crate) fn open(what: &str) -> Result<File> {
     let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = std::env::temp_dir().join(format!("kforge-turn-{name}"));
@@ -125,10 +127,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn time_counts_while_any_turn_is_held() {
+    fn time_counts_while_any_lock_is_held() {
         let name = format!("meter {}", std::process::id());
         let before = busy();
-        let both = (Turn::share(&name, || ()).unwrap(), Turn::share(&name, || ()).unwrap());
+        let both = (DeviceLock::share(&name, || ()).unwrap(), DeviceLock::share(&name, || ()).unwrap());
         std::thread::sleep(Duration::from_millis(20));
         drop(both);
         let held = busy().saturating_sub(before);
@@ -137,29 +139,29 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_turn_does_not_wait_for_another_of_it() {
+    fn who_holds_a_lock_does_not_wait_for_another_of_it() {
         let name = format!("nested {}", std::process::id());
-        let shared = Turn::share(&name, || ()).unwrap();
-        assert!(Turn::take(&name, || panic!("it would wait for ever")).is_err());
-        let again = Turn::share(&name, || panic!("shared turns go together")).unwrap();
+        let shared = DeviceLock::share(&name, || ()).unwrap();
+        assert!(DeviceLock::take(&name, || panic!("it would wait for ever")).is_err());
+        let again = DeviceLock::share(&name, || panic!("shared locks go together")).unwrap();
         drop((shared, again));
-        let own = Turn::take(&name, || panic!("free")).unwrap();
-        assert!(Turn::share(&name, || panic!("it would wait for ever")).is_err());
+        let own = DeviceLock::take(&name, || panic!("free")).unwrap();
+        assert!(DeviceLock::share(&name, || panic!("it would wait for ever")).is_err());
         drop(own);
-        drop(Turn::take(&name, || panic!("free again")).unwrap());
+        drop(DeviceLock::take(&name, || panic!("free again")).unwrap());
         let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
     }
 
     #[test]
     fn a_second_one_waits_for_the_first() {
         let name = format!("test {}", std::process::id());
-        let first = Turn::take(&name, || panic!("nobody is there yet")).unwrap();
-        assert!(Turn::try_share(&name).unwrap().is_none());
+        let first = DeviceLock::take(&name, || panic!("nobody is there yet")).unwrap();
+        assert!(DeviceLock::try_share(&name).unwrap().is_none());
         let released = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| {
                 let mut waited = false;
-                let _turn = Turn::take(&name, || waited = true).unwrap();
+                let _lock = DeviceLock::take(&name, || waited = true).unwrap();
                 assert!(waited && released.load(Ordering::SeqCst));
             });
             std::thread::sleep(Duration::from_millis(50));
@@ -167,9 +169,12 @@ mod tests {
             drop(first);
             second.join().unwrap();
         });
-        let both = (Turn::share(&name, || panic!("free")).unwrap(), Turn::share(&name, || panic!("shared")).unwrap());
+        let both = (
+            DeviceLock::share(&name, || panic!("free")).unwrap(),
+            DeviceLock::share(&name, || panic!("shared")).unwrap(),
+        );
         drop(both);
-        assert!(Turn::try_share(&name).unwrap().is_some());
+        assert!(DeviceLock::try_share(&name).unwrap().is_some());
         let _ = std::fs::remove_file(std::env::temp_dir().join(format!("kforge-turn-{}", name.replace(' ', "-"))));
     }
 }

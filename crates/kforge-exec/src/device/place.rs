@@ -17,13 +17,20 @@ pub enum Place {
         /// A UUID, or an index.
         name: String,
     },
+    /// On a device of another kind.
+    Device {
+        /// As its module and its package in the harness are called: `torch_device:xpu` is what torch calls `xpu`.
+        kind: String,
+        /// What other kforge processes on this machine know the device by.
+        name: String,
+    },
 }
 
 impl Place {
     /// Whether kernels are timed.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Self::Cpu | Self::Gpu { .. })
+        matches!(self, Self::Cpu | Self::Gpu { .. } | Self::Device { .. })
     }
 
     /// Whether kernels are run at all.
@@ -32,13 +39,14 @@ impl Place {
         !matches!(self, Self::Compiler)
     }
 
-    pub(crate) fn is_gpu(&self) -> bool {
-        matches!(self, Self::Gpu { .. })
-    }
-
     /// The word that the harness knows.
-    pub(crate) fn for_harness(&self) -> &'static str {
-        if self.is_gpu() { "cuda" } else { "cpu" }
+    pub(crate) fn for_harness(&self) -> String {
+        match self {
+            Self::Cpu | Self::Interpreter | Self::Compiler => "cpu".to_owned(),
+            Self::Gpu { .. } if super::through_the_host() => "torch_device:cuda".to_owned(),
+            Self::Gpu { .. } => "cuda".to_owned(),
+            Self::Device { kind, .. } => kind.clone(),
+        }
     }
 
     pub(crate) fn environment(&self) -> Vec<(String, String)> {

@@ -1,0 +1,1 @@
+"""Any device that torch knows by the name of a backend."""

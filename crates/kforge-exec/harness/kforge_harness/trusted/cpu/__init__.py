@@ -1,0 +1,1 @@
+"""The referee's work on this machine's processors."""
