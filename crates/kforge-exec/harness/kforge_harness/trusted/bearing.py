@@ -285,6 +285,7 @@ def _measure(
     native: list[torch.Tensor] | None,
     first: bool,
 ) -> truth.Measurement:
+    made = reference.variants[variant]
     return truth.measure(
         reference.model(variant),
         drawn,
@@ -294,7 +295,8 @@ def _measure(
         reference.rounds_truths,
         native,
         with_lower=first or any(t.numel() < _MANY for t in exactly[0]),
-        multiplied=[bool(products) for products in reference.variants[variant].products],
+        multiplied=[bool(products) for products in made.products],
+        by_octave=[bool(products) and not mixes for products, mixes in zip(made.products, made.mixes, strict=True)],
     )
 
 

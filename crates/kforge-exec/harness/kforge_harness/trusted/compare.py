@@ -9,6 +9,7 @@ import torch
 from .doubt import Doubt, resolved
 from .errors import error_of, measure, pieces, rms_of, worst_of
 from .indices import IndexSource
+from .octaves import octaves
 from .precisions import wide
 from .truth import Band
 
@@ -37,7 +38,7 @@ def compare(
         return Comparison("numeric", text, 1e9)
     used = _quick_share(got, true, band)
     if used is not None and used <= 1.0:
-        return Comparison("", "", used)
+        return _by_octave(got, true, band, name, precision, used)
     wrong, first = _non_finite_differs(got, true)
     if wrong:
         at = _place(first, got.shape)
@@ -49,7 +50,7 @@ def compare(
     worst = worst_of(got, true, band.scale)
     used = _share(error, worst, band)
     if used <= 1.0:
-        return Comparison("", "", used)
+        return _by_octave(got, true, band, name, precision, used)
     detail, outside = _worst_element(got, true, band, name)
     # As far off as lower multiply precision would be, evenly over all elements: that has a name of its own.
     even = worst <= 8 * band.tau or outside > 0.25
@@ -65,6 +66,28 @@ def compare(
         if band.separated and not band.multiplied:
             detail += ". Sums of many values are added in blocks or in pairs, not one value after the other"
     return Comparison("numeric", detail, used)
+
+
+def _by_octave(got: torch.Tensor, true: torch.Tensor, band: Band, name: str, precision: str, used: float) -> Comparison:
+    """Of an output that passes as a whole: its elements by their magnitude."""
+    if not band.octaves:
+        return Comparison("", "", used)
+    shares = {
+        at: (found.error / band.octaves[at], found.error)
+        for at, found in octaves(got, true).items()
+        if at in band.octaves
+    }
+    if not shares:
+        return Comparison("", "", used)
+    at = max(shares, key=shares.__getitem__)
+    share, error = shares[at]
+    if share <= 1.0:
+        return Comparison("", "", max(used, share))
+    text = (
+        f"{name}: elements between {2.0 ** (at - 1):.3g} and {2.0**at:.3g} are off by {error:.2e} of their own size; "
+        f"{precision} arithmetic stays below {band.octaves[at]:.2e} there. Compute all of the output in {precision}"
+    )
+    return Comparison("precision", text, share)
 
 
 def _not_selected(got: torch.Tensor, true: torch.Tensor, source: Doubt, name: str) -> str:

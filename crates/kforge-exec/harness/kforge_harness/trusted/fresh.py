@@ -100,7 +100,9 @@ class FreshRows:
         assert other is not None, "there is neither a truth nor a baseline's result"
         worst = 0.0
         for index, (got, theirs, band) in enumerate(zip(results, other, made.bands, strict=True)):
-            wide = band and replace(band, rms_limit=_BESIDE_BASELINE * band.rms_limit, tau=_BESIDE_BASELINE * band.tau)
+            wide = band and replace(
+                band.of_all(), rms_limit=_BESIDE_BASELINE * band.rms_limit, tau=_BESIDE_BASELINE * band.tau
+            )
             found = compare(got, theirs, wide, None, self._name(index), self._mul)
             if found.kind:
                 return found

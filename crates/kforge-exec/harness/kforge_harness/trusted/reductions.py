@@ -41,6 +41,7 @@ class ReductionMeter(Watch):
         self._behind: dict[int, int] = {}  # by storage, the longest reduction on the way to it
         self._sums: dict[int, int] = {}  # and the longest that is no product
         self._products: dict[int, frozenset[int]] = {}  # and the products, by their number
+        self._mixed: set[int] = set()  # storages behind a convolution of neighbours
         self._count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -56,6 +57,7 @@ class ReductionMeter(Watch):
             self.multiplies = True
             products |= {self._count}
             self._count += 1
+        mixed = _mixes_neighbours(name, args) or any(_storage(t) in self._mixed for t in given)
         here = 1
         if not name.startswith(_MAKING):
             tensors = [a for a in args if isinstance(a, torch.Tensor)]
@@ -69,11 +71,16 @@ class ReductionMeter(Watch):
             self._behind[_storage(made)] = here
             self._sums[_storage(made)] = summed
             self._products[_storage(made)] = products
+            (self._mixed.add if mixed else self._mixed.discard)(_storage(made))
         return result
 
     def products_of(self, outputs: list[torch.Tensor]) -> list[list[int]]:
         """The products that each output is made of."""
         return [sorted(self._products.get(_storage(output), ())) for output in outputs]
+
+    def mixes_of(self, outputs: list[torch.Tensor]) -> list[bool]:
+        """Whether a convolution of neighbours is on the way to each output."""
+        return [_storage(output) in self._mixed for output in outputs]
 
     def sums_of(self, outputs: list[torch.Tensor]) -> list[int]:
         """The longest reduction of each output that is no product."""
@@ -82,6 +89,15 @@ class ReductionMeter(Watch):
     def of(self, outputs: list[torch.Tensor]) -> list[int]:
         """For each output its own; one that no operator made here may have the longest."""
         return [self._behind.get(_storage(output), self.longest) for output in outputs]
+
+
+def _mixes_neighbours(name: str, args: Any) -> bool:
+    """A convolution may be computed by transforms of several values at once (Winograd, Fourier): its rounding then follows
+    the largest of them, and not each element."""
+    if "convolution" not in name:
+        return False
+    weight = args[1]
+    return isinstance(weight, torch.Tensor) and math.prod(weight.shape[2:]) > 1
 
 
 def _storage(tensor: torch.Tensor) -> int:

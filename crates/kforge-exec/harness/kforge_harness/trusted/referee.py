@@ -32,8 +32,12 @@ from .store import Store
 from .truth import Band
 
 _DYING_S = 1.0  # until a cell that was ended has given its memory back
+<<<<<<< HEAD
 _REQUESTS = {**names.REQUESTS, **names.DEVICE_REQUESTS}
 _FORM = 18  # of what is kept in a store, and of how its bands were found
+=======
+_FORM = 19  # of what is kept in a store, and of how its bands were found
+>>>>>>> h-precision
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:

@@ -57,6 +57,7 @@ class Variant:
     reductions: list[int] = field(default_factory=list)  # of each output, along its own way
     sums: list[int] = field(default_factory=list)  # the longest of them that is no product
     products: list[list[int]] = field(default_factory=list)  # that each output is made of, by their number
+    mixes: list[bool] = field(default_factory=list)  # whether neighbours' values are convolved on the way to it
     weight_forms: dict[str, str] = field(
         default_factory=dict
     )  # how each is drawn; one that is not is the constructor's
@@ -248,6 +249,7 @@ class Reference:
             variant.described = f", {' and '.join(new)}" if new else ", constructed again"
         variant.reduction, variant.reductions, variant.sums = meter.longest, meter.of(outputs), meter.sums_of(outputs)
         variant.products = meter.products_of(outputs)
+        variant.mixes = meter.mixes_of(outputs)
         self.multiplies = self.multiplies or meter.multiplies
         variant.init = run(lambda: layout.pack(init_inputs(module)), "handing get_init_inputs() to a candidate")
         variant.input_skeleton = run(lambda: layout.pack(drawn.skeleton), "handing get_inputs() to a candidate")
@@ -350,6 +352,8 @@ class Reference:
         if family not in self.bands:
             self.bands[family] = bearing.bands_here(self, variant, distribution, drawn, exactly)
         bands = self.bands_on(variant, self.bands[family], drawn, exactly)
+        if distribution == SLICE:
+            bands = [band and band.of_all() for band in bands]  # other magnitudes than those that were measured
         store = self._store_for(distribution)
         try:
             store.write_tensors(f"{name}.in", drawn.tensors)
@@ -502,7 +506,7 @@ class Reference:
         shown, any_shown = set[int](), False
         for bands in self.bands.values():
             for products, band in zip(first.products, bands, strict=True):
-                if (band is None and self.told) or (band is not None and band.separated):
+                if (band is None and self.told) or (band is not None and band.tells):
                     shown, any_shown = shown | set(products), True
         return "proven" if any_shown and shown == all_products else "unproven"
 

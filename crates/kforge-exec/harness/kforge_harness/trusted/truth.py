@@ -22,6 +22,7 @@ from .errors import error_of, pieces, rms_of, worst_of
 from .float64_fallback import as_eager, kept_as, with_little_room
 from .indices import IndexSource, IndexWatch, with_slack
 from .narrowed import RoundedOperands, with_narrow_values, with_narrow_weights
+from .octaves import Octave, octaves
 from .precisions import LOWER, UNIT, precision_of, usual_tolerance
 from .problem import Drawn, forward
 
@@ -51,6 +52,10 @@ NEAR_AN_INPUT = 1e-4  # an output that is as near to an input is judged by the d
 LEAST_CHANGE = 2.0**-30  # of the rms: below, nothing changed
 MARGIN = 1.5  # between the error of rounding as the contract allows, over many draws, and every limit
 WIDE_MARGIN = 4.0  # for single elements where the rms decides: the largest of millions is another one on each draw
+# Elements of one magnitude tell precisions apart where `e_lo` is so many times `e_hi` among them. Single precision sums that
+# are not made in blocks are so many times further off than eager's, whatever the elements that make up the rms say.
+SEPARATION_OF_OCTAVES = 8.0
+OF_EAGER = 4.0
 
 
 @dataclass
@@ -64,6 +69,20 @@ class Band:
     e_lo: float
     separated: bool
     multiplied: bool = True
+    # Of elements of one magnitude, by their exponent, the limit of the error next to their own size.
+    octaves: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.octaves = {int(exponent): limit for exponent, limit in self.octaves.items()}  # JSON has texts
+
+    @property
+    def tells(self) -> bool:
+        """Whether the contract's precision is told from the next lower one, by all elements or by those of a magnitude."""
+        return self.separated or bool(self.octaves)
+
+    def of_all(self) -> Band:
+        """Without what is known of single magnitudes only."""
+        return replace(self, octaves={})
 
     def allowed(self, exact: torch.Tensor, rms: float) -> torch.Tensor:
         """Of each element of a truth, or of a part of one whose whole has this rms."""
@@ -226,6 +245,9 @@ class Measured:
     lower: float | None
     multiplied: bool = True  # whether it is made of products
     change: Change = field(default_factory=lambda: Change())
+    # By the magnitude of elements: of eager or the reference rounded as the contract allows, and rounded as it does not.
+    octaves: dict[int, Octave] = field(default_factory=dict)
+    octaves_lower: dict[int, Octave] | None = None
 
 
 @dataclass
@@ -251,11 +273,14 @@ def measure(
     native: list[torch.Tensor] | None = None,
     with_lower: bool = True,
     multiplied: list[bool] | None = None,
+    by_octave: list[bool] | None = None,
 ) -> Measurement:
     """One run after the other, so that no more than one of them takes memory beside the truth and eager."""
     exact, sources, doubled = exactly
     multiplied = multiplied or [True] * len(exact)
+    by_octave = by_octave or [False] * len(exact)
     lower: list[float | None] = [None] * len(exact)
+    lower_octaves: list[dict[int, Octave] | None] = [None] * len(exact)
     told = False
     for products in set(multiplied) if with_lower else ():  # first, since it needs the most memory
         # Where nothing is multiplied there is nothing to save, and all that comes in is rounded: honest sums of many values
@@ -269,7 +294,10 @@ def measure(
             if multiplied[index] != products:
                 continue
             if true.is_floating_point():
-                lower[index] = error_of(low, resolved(low, true, sources.get(index))) / (rms_of(true) or 1.0)
+                decided = resolved(low, true, sources.get(index))
+                lower[index] = error_of(low, decided) / (rms_of(true) or 1.0)
+                if by_octave[index]:
+                    lower_octaves[index] = octaves(low, decided)
             else:
                 source = sources.get(index)
                 told = told or not (torch.equal(low, true) or (source is not None and source.accepts(low, true)))
@@ -285,11 +313,16 @@ def measure(
             continue
         source = sources.get(index)
         rms, scale = rms_of(true) or 1.0, scale_of(reductions[index])
-        error, worst = _errors(own, resolved(own, true, source), scale)
+        decided = resolved(own, true, source)
+        error, worst = _errors(own, decided, scale)
         at_contract, worst_at_contract = error, worst
+        by_size = octaves(own, decided) if by_octave[index] else {}
         if rounded is not None:
             as_allowed = rounded[index].to(own.dtype)
-            at_contract, worst_at_contract = _errors(as_allowed, resolved(as_allowed, true, source), scale)
+            decided = resolved(as_allowed, true, source)
+            at_contract, worst_at_contract = _errors(as_allowed, decided, scale)
+            if by_octave[index]:
+                by_size = _worse(by_size, octaves(as_allowed, decided))
         made.append(
             Measured(
                 own.dtype,
@@ -301,9 +334,15 @@ def measure(
                 lower[index],
                 multiplied[index],
                 moved[index],
+                by_size,
+                lower_octaves[index],
             )
         )
     return Measurement(made, told)
+
+
+def _worse(first: dict[int, Octave], second: dict[int, Octave]) -> dict[int, Octave]:
+    return {at: max(one, second[at], key=lambda octave: octave.error) for at, one in first.items() if at in second}
 
 
 def _errors(got: torch.Tensor, true: torch.Tensor, scale: float) -> tuple[float, float]:
@@ -362,9 +401,28 @@ def _limit(
     if separated:
         close = exact and known[0].multiplied
         limit = min(_between(e_hi, e_lo, close), MOST_BY_FAST_MATH * _between(e_hi / fast, e_lo, close))
-    return Band(
-        share * limit, tau, scale_of(reduction), share * e_hi, share * e_lo, separated, known[0].multiplied
-    ), beyond
+    made = Band(share * limit, tau, scale_of(reduction), share * e_hi, share * e_lo, separated, known[0].multiplied)
+    if share == 1.0 and not known[0].few:
+        most = max(max(m.own, m.contract) for m in known)
+        times = max(e_hi / most if most else 1.0, OF_EAGER if exact else 1.0)
+        made.octaves = _limits_of_octaves(known, times, widen * rounding, exact)
+    return made, beyond
+
+
+def _limits_of_octaves(known: list[Measured], times: float, least: float, exact: bool) -> dict[int, float]:
+    """Where elements of one magnitude tell the precisions apart on every draw, what is allowed of them. An honest kernel is
+    further off than eager by as many `times` there as it may be over all."""
+    lower = [m.octaves_lower for m in known if m.octaves_lower is not None]
+    if not lower:
+        return {}
+    made = {}
+    for at in set.intersection(*(set(m.octaves) for m in known), *map(set, lower)):
+        own = [max(m.octaves[at].error, least) for m in known]
+        e_hi, e_lo = times * max(own), min(low[at].error for low in lower)
+        stable = len(known) >= ENOUGH or max(own) <= SPREAD * min(own)
+        if stable and e_lo >= SEPARATION_OF_OCTAVES * e_hi:
+            made[at] = _between(e_hi, e_lo, exact)
+    return made
 
 
 def _between(e_hi: float, e_lo: float, close: bool) -> float:
