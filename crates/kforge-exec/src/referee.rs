@@ -179,7 +179,7 @@ pub(crate) struct Referee {
     /// Sets that are drawn for this session alone; removed with it.
     _session_store: tempfile::TempDir,
     pub(crate) precision: Precision,
-    /// Whether no change of a part of the inputs was seen in the outputs.
+    /// Whether no change to a part of the inputs shows in the outputs.
     pub(crate) unmoved: bool,
     sets: BTreeMap<(usize, String, usize), Rc<InputSet>>,
     /// On a device: slots that were made, by name, and whether a cell still has them.

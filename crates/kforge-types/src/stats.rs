@@ -121,16 +121,16 @@ pub fn deviation_of(sample: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>, s
         return None;
     }
     let mut random = SplitMix(seed);
-    let mut seen = Vec::with_capacity(DRAWS);
+    let mut values = Vec::with_capacity(DRAWS);
     let mut drawn = Vec::with_capacity(sample.len());
     for _ in 0..DRAWS {
         drawn.clear();
         resample(sample, &mut random, &mut drawn);
-        seen.push(statistic(&drawn)?);
+        values.push(statistic(&drawn)?);
     }
-    let mean = seen.iter().sum::<f64>() / seen.len() as f64;
-    let square = seen.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    Some((square / (seen.len() - 1) as f64).sqrt())
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares = values.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
+    Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
 fn resample(block: &[f64], random: &mut SplitMix, into: &mut Vec<f64>) {

@@ -246,7 +246,7 @@ def test_large_values_are_not_taken_for_whole_numbers(tmp_path: Path) -> None:
 def test_why_a_distribution_is_not_used(tmp_path: Path) -> None:
     near = simple(tmp_path, "torch.sin(1e5 * x)", "1e-4 * torch.rand(8, 64)")
     assert any(
-        note.endswith("eager itself is too far from float64 there") for note in reference_of(near, tmp_path).notes
+        note.endswith("eager itself is too far from float64 on it") for note in reference_of(near, tmp_path).notes
     )
 
 

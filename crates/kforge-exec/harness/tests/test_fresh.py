@@ -86,7 +86,7 @@ def test_one_wrong_result_among_right_ones_is_found_either_way(reference: Refere
     right = _right(rows.draw("heavy", [True, False, False]))
     found = rows.compare(_spoiled(right, place, 0.05), right)
     assert found["kind"] == "numeric" and found["error"] > 1
-    assert "in a timed call, on inputs drawn as 'heavy'" in found["text"] and found["baseline"] == ""
+    assert "in a timed call, on input distribution 'heavy'" in found["text"] and found["baseline"] == ""
 
 
 def test_a_result_of_another_call_is_wrong(reference: Reference) -> None:

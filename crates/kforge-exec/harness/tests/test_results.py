@@ -113,6 +113,15 @@ def test_copies_are_read_only_where_there_are_some(driver: Driver) -> None:
     assert len(_taken(_results(driver, copies=256), _claim(0, 0, 1))) == 1
 
 
+def test_copies_of_one_result_after_the_other_are_no_reuse(driver: Driver) -> None:
+    results = _results(driver, copies=256)
+    for _ in range(3):
+        (copy,) = _taken(results, _claim(0, 0, 1))
+        copy.fill_(7)
+        assert results.stamp(True) == {"reuses": False, "kind": "", "text": ""}
+        assert copy.tolist() == [7] * 8, "nothing is written to it"
+
+
 @pytest.mark.parametrize(
     "claim",
     [_claim(3, 0, 1), _claim(0, 0, 1), _claim(1 << 40, 0, 1), _claim(INPUT_SLOT + 1, 0, 1)],

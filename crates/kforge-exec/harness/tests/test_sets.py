@@ -53,7 +53,7 @@ def test_inputs_with_gaps_between_their_elements_are_the_same_for_the_reference_
 def test_the_log_of_positive_inputs_is_never_redrawn(tmp_path: Path) -> None:
     reference = reference_of(simple(tmp_path, "torch.log(x)", "torch.rand(64, 64) + 0.1"), tmp_path)
     assert reference.distributions == [OWN, "scaled", "patched"], "all stay positive"
-    assert len([note for note in reference.notes if "does not bear" in note]) == 4
+    assert len([note for note in reference.notes if "does not accept" in note]) == 4
 
 
 def test_inputs_that_round_as_the_problem_s_own_do_are_drawn(tmp_path: Path) -> None:

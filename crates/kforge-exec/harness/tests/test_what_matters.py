@@ -66,7 +66,7 @@ def test_an_input_that_can_be_left_out_is_named(tmp_path: Path) -> None:
         reference = reference_of(problem_of(tmp_path, PENALTY.replace("WEIGHT", weight)), tmp_path / weight)
         notes = intake.examine(reference)["notes"]
         assert reference.faint == expected, weight
-        assert any("leaves out hidden" in note for note in notes) == bool(expected)
+        assert any("ignores hidden" in note for note in notes) == bool(expected)
 
 
 def test_few_values_are_left_of_each_row_and_they_are_the_problem_s_own() -> None:

@@ -250,7 +250,7 @@ pub(crate) const WAITING: &str = "waiting for another kforge on this device";
 
 /// Said while others hold the device's memory.
 pub(crate) fn waiting_for_memory(holders: &str) -> String {
-    format!("waiting for room in the device's memory, held by {holders}")
+    format!("waiting for device memory, reserved by {holders}")
 }
 
 /// For a device, with the seconds that it took.

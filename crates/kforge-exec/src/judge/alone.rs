@@ -77,7 +77,7 @@ impl Session {
             {
                 *speedup = speedup.over(slowed);
                 let detail =
-                    format!("it was {slowed:.2} times slower beside the candidate than alone, and counts as alone");
+                    format!("it ran {slowed:.2} times slower next to the candidate than alone; its time alone is used");
                 outcome.pass("baseline alone", detail);
             }
         }
@@ -86,8 +86,7 @@ impl Session {
             && speedup.is_coarse()
         {
             speedup.center = speedup.interval.low;
-            outcome
-                .pass("resolution", "the clock outside is coarse here: the lower end of the interval is the speedup");
+            outcome.pass("resolution", "the timing is noisy here: the speedup is the lower end of the interval");
         }
         Ok(())
     }

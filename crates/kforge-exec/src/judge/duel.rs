@@ -107,7 +107,7 @@ impl Session {
         let _lock = self.have_baselines(checking, &mut scratch, observer)?;
         observer.stage("timing both");
         let Some((name, mut control)) = self.baselines.take_control() else {
-            let text = "no baseline could be measured, and a duel needs one beside it";
+            let text = "no baseline could be measured, and a duel needs one";
             return Err(ExecError::Problem(text.to_owned()).into());
         };
         let queues = control.queues;

@@ -164,13 +164,11 @@ impl Outcome {
     fn withheld(&self, session: &Session) -> &'static str {
         let strict = session.bench.opened.contract.mul.is_none_or(|mul| mul == kforge_types::Precision::Fp32);
         match session.bench.referee.precision {
-            _ if self.hoards => {
-                "its process holds memory in which results can have been made ready before they were asked for"
-            }
-            _ if self.absent => "its results are not in memory of its own when it hands them over",
+            _ if self.hoards => "its process holds enough memory to have results ready before they are asked for",
+            _ if self.absent => "its results are not in its own memory when it returns them",
             _ if !session.bench.opened.varies => "no input varies between draws, so that a result could be remembered",
-            _ if session.bench.referee.unmoved => "no change of a part of the inputs was seen in the outputs",
-            Precision::Unproven if strict => "no inputs tell its precision from a lower one",
+            _ if session.bench.referee.unmoved => "no change to a part of the inputs shows in the outputs",
+            Precision::Unproven if strict => "no inputs can tell the contract's precision from a lower one",
             _ => "",
         }
     }

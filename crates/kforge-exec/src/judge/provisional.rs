@@ -23,12 +23,14 @@ pub(crate) enum Provisional {
 impl Provisional {
     fn words(self) -> &'static str {
         match self {
-            Self::NoBaseline => "no baseline could be measured beside it",
+            Self::NoBaseline => "no baseline could be measured",
             Self::ReferenceFailed => "PyTorch itself did not pass on inputs of timed calls",
-            Self::BaselineWithoutRoom => "a baseline found no memory on the device",
-            Self::Staged => "device memory cannot be shared here, and copies through the host blur the clock",
-            Self::Copied => "results cannot be read out of its process here, and are copied by it",
-            Self::DeviceShared => "somebody else was using the device",
+            Self::BaselineWithoutRoom => "a baseline ran out of memory on the device",
+            Self::Staged => "device memory cannot be shared here, and copies through the host make timing less precise",
+            Self::Copied => {
+                "results cannot be read out of the candidate's process here, so the candidate's process copies them"
+            }
+            Self::DeviceShared => "another program was using the device",
             Self::ProcessorsShared => "other programs used the processors",
         }
     }
@@ -46,7 +48,7 @@ mod tests {
     #[test]
     fn every_reason_is_told_in_an_order_that_does_not_depend_on_when_it_was_found() {
         let found = BTreeSet::from([Provisional::ProcessorsShared, Provisional::BaselineWithoutRoom]);
-        assert_eq!(told(&found), "a baseline found no memory on the device; other programs used the processors");
+        assert_eq!(told(&found), "a baseline ran out of memory on the device; other programs used the processors");
         assert_eq!(told(&BTreeSet::new()), "");
     }
 }

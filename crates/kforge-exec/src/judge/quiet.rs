@@ -33,14 +33,14 @@ impl Bench {
             if begun.elapsed() > patience {
                 if self.options.require_idle {
                     return Err(ExecError::Busy(format!(
-                        "other programs take {:.0} % of the processors, and --require-idle wants them idle: end those \
+                        "other programs use {:.0} % of the CPU time, and --require-idle demands an idle machine: end those \
                          programs, or leave the flag out",
                         100.0 * taken
                     )));
                 }
                 return Ok(taken);
             }
-            observer.stage(&format!("waiting: other programs take {:.0} % of the processors", 100.0 * taken));
+            observer.stage(&format!("waiting: other programs use {:.0} % of the CPU time", 100.0 * taken));
         }
     }
 
@@ -51,7 +51,7 @@ impl Bench {
             return;
         }
         let detail = format!(
-            "other programs took {:.0} % of them: the interval is wider for it; try again on an idle machine, or with \
+            "other programs used {:.0} % of the CPU time, so the interval is wider; try again on an idle machine, or with \
              --require-idle",
             100.0 * seen
         );

@@ -142,7 +142,7 @@ impl Session {
         outcome.pass("kept results", "no later call wrote to them");
         let (total, truths) = (measured.blocks.all.len() * measured.blocks.calls, measured.blocks.truths);
         let detail = format!(
-            "all {total} right, none of the inputs seen before; {truths} held against a float64 truth, the others against \
+            "all {total} right, all on new inputs; {truths} compared with a float64 truth, the others with \
              the baseline's output; max error: {:.0} % of tolerance",
             100.0 * measured.blocks.error
         );
@@ -263,10 +263,10 @@ impl Session {
         let inside_us = inside(|block| block.candidate.inside_us).map(|us| us / calls);
         let estimate = inside(|block| block.baseline.inside_us).zip(inside_us).map(|(b, c)| b / calls / c);
         let detail = format!(
-            "outside {:.1} us, {} calls in a row{}; claimed inside {:.1} us; the clock outside resolves {resolution_us:.1} us",
+            "{:.1} us per call, timed from outside its process in batches of {}{}; its own clock says {:.1} us; resolution {resolution_us:.1} us",
             own.median * scale,
             blocks.calls,
-            if *scale > 1.0 { ", held to what single calls take" } else { "" },
+            if *scale > 1.0 { ", limited by what single calls take" } else { "" },
             inside_us.unwrap_or_default(),
         );
         outcome.pass("clock outside", detail);

@@ -178,7 +178,7 @@ fn duel(
     printer.idle();
     printer.answer(&match &outcome {
         outcome if args.json => serde_json::json!({ "duel": outcome }).to_string(),
-        DuelOutcome::Fought(duel) => format!("{} beside {}: {}", first.name(), second.name(), view::duel(duel)),
+        DuelOutcome::Fought(duel) => format!("{} against {}: {}", first.name(), second.name(), view::duel(duel)),
         DuelOutcome::Unfit { place, reason } => {
             let unfit = if *place == 0 { first } else { second };
             format!("not compared: {} failed a check this time: {reason}", unfit.name())

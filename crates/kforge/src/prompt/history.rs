@@ -142,8 +142,11 @@ mod tests {
     fn who_has_no_speedup_says_why() {
         let withheld = line(|one| {
             (one.speedup, one.interval, one.times_us) = (None, None, None);
-            "no inputs tell its precision from a lower one".clone_into(&mut one.reason);
+            "no inputs can tell the contract's precision from a lower one".clone_into(&mut one.reason);
         });
-        assert!(withheld.ends_with("-> correct: no inputs tell its precision from a lower one"), "{withheld}");
+        assert!(
+            withheld.ends_with("-> correct: no inputs can tell the contract's precision from a lower one"),
+            "{withheld}"
+        );
     }
 }

@@ -92,7 +92,7 @@ fn times(result: &EvalResult, width: Option<u16>) -> comfy_table::Table {
     made.set_header(["", "median", "p20 to p80", "calls", ""]);
     if let Some(own) = &result.candidate {
         let told = [
-            (own.row_calls > 1).then(|| format!("in rows of {}", own.row_calls)),
+            (own.row_calls > 1).then(|| format!("in batches of {}", own.row_calls)),
             own.warm_median_us.map(|us| format!("{} with warm caches", micros(us))),
             own.call_median_us.map(|us| format!("{} on an idle device", micros(us))),
             own.graph_median_us.map(|us| format!("{} as a graph", micros(us))),
@@ -230,10 +230,9 @@ mod tests {
         let none = headline_with(|made| {
             (made.speedup, made.speedup_ci) = (None, None);
             "fp32 (unproven)".clone_into(&mut made.precision);
-            made.checks.push(Check::withheld("no inputs tell its precision from a lower one"));
+            made.checks.push(Check::withheld("no inputs can tell the contract's precision from a lower one"));
         });
-        let wanted =
-            "k.py: correct, no speedup: no inputs tell its precision from a lower one; fp32 (unproven) on EPYC";
+        let wanted = "k.py: correct, no speedup: no inputs can tell the contract's precision from a lower one; fp32 (unproven) on EPYC";
         assert!(none.starts_with(wanted), "{none}");
         let untimed = headline_with(|made| (made.speedup, made.baseline) = (None, None));
         assert!(untimed.starts_with("k.py: correct, not timed; fp32 on"), "{untimed}");

@@ -56,8 +56,8 @@ _MEASURED = ((1 << 13, 16), (1 << 16, 8), (1 << 20, 4))
 _MEASURED_FEW = ((1 << 19, 16), (1 << 21, 8), (1 << 23, 4))
 _FEWEST = 2
 _BITS_OF_SUMS = 22  # of single precision, less two
-_NOT_BORNE = "the reference does not bear them"
-_IMPRECISE = "eager itself is too far from float64 there"
+_NOT_BORNE = "the reference does not accept it"
+_IMPRECISE = "eager itself is too far from float64 on it"
 _MANY = 4096  # elements of an output: the error of lower precision is then the same on every draw
 
 
@@ -80,7 +80,7 @@ def choose(reference: Reference) -> None:
         reference.distributions.append(kept)
     for distribution in left_out:
         reference.note(
-            f"inputs are not drawn as {distribution!r}: rounding as the contract allows takes up the tolerance there, or decides too much"
+            f"input distribution {distribution!r} not used: rounding that the contract allows takes up the tolerance there, or decides too many elements"
         )
 
 
@@ -92,7 +92,7 @@ def _take(reference: Reference, names: list[str], own: list[torch.Tensor], worst
             continue
         beyond = _try(reference, distribution, own, worst)
         if isinstance(beyond, str):
-            reference.note(f"inputs are not drawn as {distribution!r}: {beyond}")
+            reference.note(f"input distribution {distribution!r} not used: {beyond}")
         elif beyond > 1.0:
             left_out[distribution] = beyond
         else:
@@ -373,7 +373,9 @@ def _vary_constants(reference: Reference, constant: list[int], own: list[torch.T
     if held:
         reference.note(f"held fixed by the contract: {', '.join(held)}")
     if same:
-        reference.note(f"not varied, since nothing else within what get_inputs() gives was borne: {', '.join(same)}")
+        reference.note(
+            f"not varied, since the reference accepts no other values within the range that get_inputs() gives: {', '.join(same)}"
+        )
 
 
 def _bears_way(reference: Reference, base: Drawn, index: int, own: list[torch.Tensor], worst: list[float]) -> bool:

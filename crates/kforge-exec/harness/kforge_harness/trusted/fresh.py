@@ -74,7 +74,7 @@ class FreshRows:
             other = baseline[place] if baseline is not None else None
             found = self._against_truth(made, results) if made.exact else self._against_baseline(made, results, other)
             if found.kind:
-                text = f"{found.text}; in a timed call, on inputs drawn as {self._distribution!r}"
+                text = f"{found.text}; in a timed call, on input distribution {self._distribution!r}"
                 return {"kind": found.kind, "text": text, "error": min(found.error, 1e9), "baseline": ""}
             worst = max(worst, found.error)
             if made.exact and other is not None:

@@ -32,12 +32,8 @@ from .store import Store
 from .truth import Band
 
 _DYING_S = 1.0  # until a cell that was ended has given its memory back
-<<<<<<< HEAD
 _REQUESTS = {**names.REQUESTS, **names.DEVICE_REQUESTS}
-_FORM = 18  # of what is kept in a store, and of how its bands were found
-=======
 _FORM = 19  # of what is kept in a store, and of how its bands were found
->>>>>>> h-precision
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
@@ -274,7 +270,7 @@ class _Referee:
             found = compare(got, true, band, sources.get(index), name, reference.contract["mul"])
             if found.kind:
                 where = {"own": "the problem's own inputs", "slice": "inputs of which one slice was changed"}.get(
-                    made.distribution, f"inputs drawn as {made.distribution!r}"
+                    made.distribution, f"input distribution {made.distribution!r}"
                 )
                 text = f"{found.text}; on {where}{variant.described}{_hint(reference, made.distribution)}"
                 return {"kind": found.kind, "text": text, "error": min(found.error, 1e9)}

@@ -231,7 +231,7 @@ class Reference:
         model = redraw_weights(made, seed, variant.weight_forms)
         written.settle_also(made, model, drawn)
         if kept := [w.name for w in weights_of(made) if is_varied(made, w) and w.name not in variant.weight_forms]:
-            self.note(f"weights that are the constructor's own, since the reference bears no others: {', '.join(kept)}")
+            self.note(f"weights kept as constructed, since the reference accepts no others: {', '.join(kept)}")
         model = self._with_other_buffers(model, variant, drawn, outputs)
         if "mul" not in self.contract:
             weights = [w.tensor for w in weights_of(made)]
@@ -512,7 +512,7 @@ class Reference:
 
     @property
     def unmoved(self) -> bool:
-        """Whether no change of a part of the inputs was seen in the outputs: of those of one size that may be sound."""
+        """Whether no change to a part of the inputs shows in the outputs: of those of one size that may be sound."""
         return bool(self.slices_moved) and not any(self.slices_moved.values())
 
     def slice_moves(self, number: int, moved: bool) -> None:

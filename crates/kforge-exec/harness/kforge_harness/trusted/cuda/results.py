@@ -54,8 +54,14 @@ class Results:
         self, fields: list[layout.Field], shares: list[bool], calls: list[list[dict[str, Any]]]
     ) -> list[list[torch.Tensor]]:
         found = [[self._view(field, claim) for field, claim in zip(fields, call, strict=True)] for call in calls]
-        # What the reference shares or writes is neither filled nor must it be memory of its own.
-        self._now = [view for call in found for view, shared in zip(call, shares, strict=True) if not shared]
+        # What the reference shares or writes is neither filled nor must it be memory of its own. Nor a copy, which lies where
+        # the one before it lay.
+        self._now = [
+            view
+            for call, claims in zip(found, calls, strict=True)
+            for view, shared, claim in zip(call, shares, claims, strict=True)
+            if not shared and claim["segment"] != 0
+        ]
         return found
 
     def _view(self, field: layout.Field, claim: dict[str, Any]) -> torch.Tensor:
