@@ -151,4 +151,4 @@ def test_a_distribution_on_which_rounding_decides_much_is_left_out(tmp_path: Pat
     assert reference.distributions[0] == "own"
     made = reference.ensure(0, "own", 0)
     exact, sources = reference.truth_of(made)
-    assert share_in_doubt(sources, exact) > 0.1 and any("decides too much" in note for note in reference.notes)
+    assert share_in_doubt(sources, exact) > 0.1 and any("decides too many elements" in note for note in reference.notes)

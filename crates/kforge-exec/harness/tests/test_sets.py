@@ -286,7 +286,7 @@ def test_one_weight_that_cannot_be_varied_exempts_no_other(tmp_path: Path) -> No
     reference = reference_of(simple(tmp_path, forward, init=init), tmp_path)
     assert reference.variants[0].weight_forms == {"other": "near"}
     assert any(
-        note.startswith("weights that are the constructor's own") and "exact" in note for note in reference.notes
+        note.startswith("weights kept as constructed") and "exact" in note for note in reference.notes
     )
 
 

@@ -55,7 +55,7 @@ list::settings! {
             baselines: Baselines = Baselines::Auto;
             /// Time that building, constructing or one call may take: 90s, 2m, or a number of seconds [default: 2m].
             timeout: Span = Span::from_secs(120);
-            /// Time of timed calls per candidate, about [default: 1s].
+            /// Time of timed calls per candidate, about; up to four times as long while the interval is wide [default: 1s].
             time_budget: Span = Span::from_secs(1);
             /// Memory of one candidate's processes together, in GiB [default: 4.0].
             memory: Positive = Positive(4.0);
