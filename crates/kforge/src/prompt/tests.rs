@@ -30,7 +30,7 @@ fn job(target: &str) -> Job {
         versions: Versions { torch: "2.15.0".to_owned(), compiler: "c++ 12.2.0".to_owned(), ..Versions::default() },
         problem: Some(ProblemReport {
             distributions: vec!["own".to_owned(), "normal".to_owned()],
-            notes: vec!["inputs are not drawn as 'heavy': the reference does not accept it".to_owned()],
+            notes: vec!["input distribution 'heavy' not used: the reference does not accept it".to_owned()],
             ..ProblemReport::default()
         }),
         timed: target == "cpu/cpp",
