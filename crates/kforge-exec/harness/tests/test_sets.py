@@ -285,9 +285,7 @@ def test_one_weight_that_cannot_be_varied_exempts_no_other(tmp_path: Path) -> No
     forward = "x * self.other / (1.0 if bool((self.exact == 1).all()) else float('nan'))"
     reference = reference_of(simple(tmp_path, forward, init=init), tmp_path)
     assert reference.variants[0].weight_forms == {"other": "near"}
-    assert any(
-        note.startswith("weights kept as constructed") and "exact" in note for note in reference.notes
-    )
+    assert any(note.startswith("weights kept as constructed") and "exact" in note for note in reference.notes)
 
 
 def test_one_output_proves_nothing_of_products_that_only_another_is_made_of(tmp_path: Path) -> None:
