@@ -2,7 +2,7 @@
 
 use super::{
     Observer, Session,
-    blocks::{AloneRows, Nulls},
+    blocks::Nulls,
     outcome::{BaselineRow, Outcome, Speedup},
     ways::EAGER,
 };
@@ -20,7 +20,9 @@ const DISTURBED: f64 = 1.03;
 #[derive(Debug)]
 pub(crate) struct Alone {
     name: String,
-    rows: AloneRows,
+    row_us: f64,
+    /// What asking takes, where that was looked at.
+    nulls: Option<Nulls>,
     calls: usize,
     queues: bool,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Alone {
 impl Alone {
     /// What asking takes, in rows of so many calls, queued or not.
     pub(super) fn nulls(&self, calls: usize, queues: bool) -> Option<Nulls> {
-        ((self.calls, self.queues) == (calls, queues)).then_some(self.rows.nulls)
+        self.nulls.filter(|_| (self.calls, self.queues) == (calls, queues))
     }
 }
 
@@ -36,20 +38,24 @@ impl Session {
     /// What a row of the baseline takes before there is a candidate beside it.
     pub(crate) fn baseline_alone(&mut self, observer: &dyn Observer) -> Result<Option<Alone>> {
         let calls = self.calls_in_a_row();
-        self.alone_in_rows_of(calls, None, observer)
+        self.alone_in_rows_of(calls, None, true, observer)
     }
 
-    /// The same in rows of so many calls, queued or not.
+    /// The same in rows of so many calls, queued or not, with or without what asking takes.
     fn alone_in_rows_of(
         &mut self,
         calls: usize,
         queues: Option<bool>,
+        with_asking: bool,
         observer: &dyn Observer,
     ) -> Result<Option<Alone>> {
         while let Some((name, mut control)) = self.baselines.take_control() {
             let usual = control.queues;
             control.queues = queues.unwrap_or(usual);
-            let alone = self.alone(&mut control, calls);
+            let alone = self.row_alone(&mut control, calls).and_then(|row_us| {
+                let nulls = if with_asking { self.asking_alone(&mut control, calls)? } else { None };
+                Ok(row_us.map(|row_us| (row_us, nulls)))
+            });
             let mode = std::mem::replace(&mut control.queues, usual);
             match alone {
                 Err(ExecError::Baseline(reason)) if name != EAGER => {
@@ -58,7 +64,7 @@ impl Session {
                 alone => {
                     self.baselines.put_control(name.clone(), control);
                     let alone = alone?;
-                    return Ok(alone.map(|rows| Alone { name, rows, calls, queues: mode }));
+                    return Ok(alone.map(|(row_us, nulls)| Alone { name, row_us, nulls, calls, queues: mode }));
                 }
             }
         }
@@ -100,17 +106,19 @@ impl Session {
             if round > 0 {
                 std::thread::sleep(SETTLES_IN);
             }
-            let Some(after) = self.alone_in_rows_of(row.calls, Some(row.queues), observer)? else { return Ok(None) };
+            let Some(after) = self.alone_in_rows_of(row.calls, Some(row.queues), false, observer)? else {
+                return Ok(None);
+            };
             if after.name != before.name {
                 return Ok(None);
             }
-            least = Some(least.map_or(after.rows.row_us, |us| us.min(after.rows.row_us)));
-            let usual = if comparable { before.rows.row_us } else { row.us };
+            least = Some(least.map_or(after.row_us, |us| us.min(after.row_us)));
+            let usual = if comparable { before.row_us } else { row.us };
             if least.is_some_and(|us| us <= DISTURBED * usual) {
                 break;
             }
         }
-        Ok(least.map(|us| if comparable { us.max(before.rows.row_us) } else { us }))
+        Ok(least.map(|us| if comparable { us.max(before.row_us) } else { us }))
     }
 }
 

@@ -63,13 +63,6 @@ pub(crate) struct Nulls {
     pub(super) least: f64,
 }
 
-/// A row of the baseline, and what asking takes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AloneRows {
-    pub(super) row_us: f64,
-    pub(super) nulls: Nulls,
-}
-
 /// All that was timed.
 pub(crate) struct Blocks {
     /// In a row.
@@ -335,13 +328,21 @@ impl Session {
         self.bench.row(control, given, how).or_reason()?.map_err(ExecError::baseline)
     }
 
-    /// What a row of the baseline takes with no candidate beside it, asking included, and what asking takes.
-    pub(crate) fn alone(&mut self, control: &mut Arm, calls: usize) -> Result<Option<AloneRows>> {
-        let (mut times, mut nulls, mut singles, mut least) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    /// What a row of the baseline takes with no candidate beside it, asking included.
+    pub(crate) fn row_alone(&mut self, control: &mut Arm, calls: usize) -> Result<Option<f64>> {
+        let mut times = Vec::new();
         for _ in 0..ALONE_ROWS {
             self.bench.referee.draw(OWN, &vec![false; calls])?;
             times.push(self.control_row(control, Given::Fresh(calls))?.outside_us);
-            nulls.push(self.control_row(control, Given::Null(calls))?.outside_us);
+        }
+        Ok(median(&times))
+    }
+
+    /// What asking takes with no candidate beside it.
+    pub(crate) fn asking_alone(&mut self, control: &mut Arm, calls: usize) -> Result<Option<Nulls>> {
+        let (mut rows, mut singles, mut least) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ALONE_ROWS {
+            rows.push(self.control_row(control, Given::Null(calls))?.outside_us);
             self.bench.device.empty_caches();
             least.push(self.bench.echo.ask()?);
         }
@@ -349,14 +350,12 @@ impl Session {
             singles.push(self.control_row(control, Given::Null(1))?.outside_us);
         }
         // Of single calls by the quick ones, as of those that something is computed in.
-        let (Some(row_us), Some(null_us), Some(single_us)) = (median(&times), median(&nulls), quick(&singles)) else {
-            return Ok(None);
-        };
+        let (Some(row), Some(single)) = (median(&rows), quick(&singles)) else { return Ok(None) };
         // Where asking is more than a message, what a single row of nothing takes is known to be needed.
         let by_message = self.bench.device.policy().asks_by_message;
-        let least_us = if by_message { quantile(&least, 0.0).unwrap_or_default() } else { single_us };
-        tracing::debug!(row_us, null_us, single_us, least_us, calls, "alone");
-        Ok(Some(AloneRows { row_us, nulls: Nulls { row: null_us, single: single_us, least: least_us } }))
+        let least = if by_message { quantile(&least, 0.0).unwrap_or_default() } else { single };
+        tracing::debug!(row, single, least, calls, "asking alone");
+        Ok(Some(Nulls { row, single, least }))
     }
 }
 

@@ -3,8 +3,9 @@
 //! ## What it does
 //! Looks for walks over the stack (`sys._getframe`, `inspect.stack`, `tb_frame`, `f_back`), over the heap
 //! (`gc.get_objects`, `__subclasses__`), into raw addresses (`ctypes.pythonapi`, `from_address` of something else than a
-//! tensor's `data_ptr()`), into `/proc` and `/dev/shm`, for imports of `__main__` or of the harness, and for private members
-//! and modules of `kforge_rt`.
+//! tensor's `data_ptr()`), into `/proc` and `/dev/shm`, for imports of `__main__` or of the harness, for walks over
+//! `sys.modules`, and for private members and modules of `kforge_rt`. One module by its name, `sys.modules["torch"]` or
+//! `sys.modules[__name__]`, is fine.
 //!
 //! ## Why is this bad?
 //! A kernel needs its arguments and nothing else. Who looks around is looking for the expected result or for the clock.
@@ -76,6 +77,9 @@ pub(crate) fn check(context: &Context<'_>, sink: &mut Sink<'_>) {
         }
     }
     for node in context.ast.all() {
+        if matches!(node.kind(), "attribute" | "identifier") && is_walk_over_modules(context, node) {
+            sink.at(node, format!("`sys.modules` shows what others have loaded; {ADVICE}."));
+        }
         match node.kind() {
             "attribute" => check_attribute(node, sink),
             "string" | "concatenated_string" | "binary_operator" => check_file(context, node, sink),
@@ -93,6 +97,32 @@ fn private_of_runtime(path: &str) -> Option<&str> {
 /// The reference itself; what is asked of it, such as `kforge_rt._Audit.launches`, is not a second finding.
 fn is_inside_of_runtime(path: &str) -> bool {
     private_of_runtime(path).is_some_and(|rest| !rest.contains('.') && !is_made(path))
+}
+
+/// Any use of the table of modules but asking for one by a name that can be read.
+fn is_walk_over_modules(context: &Context<'_>, node: Node<'_>) -> bool {
+    let Some(parent) = node.parent() else { return false };
+    let import = ["import_statement", "import_from_statement", "dotted_name", "aliased_import"];
+    if !context.names.is(node, "sys.modules") || parent.is_any(&import) {
+        return false;
+    }
+    let can_be_read = |key: Option<Node<'_>>| {
+        key.is_some_and(|key| key.text() == "__name__" || context.names.constant(key).is_some())
+    };
+    match parent.kind() {
+        // The last name of `sys.modules` itself.
+        "attribute" if parent.field("attribute") == Some(node) => false,
+        "subscript" => !can_be_read(parent.field("subscript")),
+        "comparison_operator" => parent.field("operators").is_none_or(|operator| !operator.text().contains("in")),
+        "attribute" => {
+            let called = parent.parent().filter(|call| call.is("call"));
+            let member = parent.field("attribute").map(Node::text);
+            // What changes the table is the business of `monkey_patch`.
+            let fine = ["get", "pop", "setdefault", "update", "clear"].contains(&member.unwrap_or_default());
+            !fine || (member == Some("get") && !can_be_read(called.and_then(|call| call.positional().next())))
+        }
+        _ => true,
+    }
 }
 
 fn check_attribute(node: Node<'_>, sink: &mut Sink<'_>) {
