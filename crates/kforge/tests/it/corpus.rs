@@ -39,8 +39,8 @@ fn expected_of(file: &Path, guarded: bool) -> Vec<String> {
 /// How many files there are, or more. Fewer mean that some were lost, so raise these with every file that is added.
 const CHEATS: usize = 156;
 const CHEATS_REFUSED: usize = 44;
-const HONEST: usize = 72;
-const HONEST_TIMED: usize = 50;
+const HONEST: usize = 73;
+const HONEST_TIMED: usize = 51;
 const INTERPRETED: usize = 8;
 const HOSTILE: usize = 323;
 const HOSTILE_REFUSED: usize = 83;

@@ -33,7 +33,7 @@ from .truth import Band
 
 _DYING_S = 1.0  # until a cell that was ended has given its memory back
 _REQUESTS = {**names.REQUESTS, **names.DEVICE_REQUESTS}
-_FORM = 19  # of what is kept in a store, and of how its bands were found
+_FORM = 20  # of what is kept in a store, and of how its bands were found
 
 
 def main(message: dict[str, Any], fds: list[int]) -> None:
